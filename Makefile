@@ -45,7 +45,7 @@ test-thorough: $(STAMP) ## run what maintainers need besides: sanitizers, delibe
 	@$(BIN)/python -m pytest -m thorough -n $(JOBS) $(ARGS)
 
 peers: $(STAMP) ## build s2-cli, and a real s2-lite with it, for tests and benchmarks: once, in ~/.cache (needs cargo)
-	@$(BIN)/python -m tests.support.s2_cli_build
+	@$(BIN)/python -m tests.support.s2.cli_build
 
 filebeat: $(STAMP) ## build Filebeat, a peer in benchmarks: once, in ~/.cache (needs Go; about ten minutes)
 	@$(BIN)/python -m bench.peers.filebeat_build

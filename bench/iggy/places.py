@@ -13,7 +13,7 @@ from bench.measure import Setting
 from bench.store.served import served_store
 from logdrive.wire.iggy.requests import CreateTopic, IggyCreateStream
 from logdrive.wire.iggy.revision import Revision
-from tests.support.iggy_servers import DURABLE, ServerRevision, iggy_server, why_no_iggy_server
+from tests.support.iggy.servers import DURABLE, ServerRevision, iggy_server, why_no_iggy_server
 
 STREAM, TOPIC = "bench", "bench"
 

@@ -10,7 +10,7 @@ from bench.iggy.places import MakePlace, no_real, ours, real
 from bench.measure import Benchmark, Sample, Setting
 from bench.store.read import warm
 from logdrive.wire.iggy.revision import Revision
-from tests.support.iggy_servers import REVISIONS
+from tests.support.iggy.servers import REVISIONS
 
 _SIZES = {"70k": 70 << 10, "300k": 300 << 10, "1100k": 1100 << 10}  # bytes of payloads of a send
 _IN_FLIGHT = (1, 8)

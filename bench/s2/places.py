@@ -13,7 +13,7 @@ from bench.measure import Sample, Setting
 from bench.processes import peak_rss
 from bench.s2.http2_socket import Http2Socket
 from bench.store.served import served_store
-from tests.support.s2_lite import s2_lite, why_no_s2_lite
+from tests.support.s2.lite import s2_lite, why_no_s2_lite
 
 BASIN, STREAM = "bench-basin", "bench"
 _HEADERS = [("s2-basin", BASIN), ("content-type", "application/json")]

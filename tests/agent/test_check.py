@@ -10,8 +10,8 @@ from agent.check import check_agent
 from agent.config.config import AgentConfig
 from logdrive.host.disk import SystemDisk
 from tests.agent.world import LOG, World, contents, lines
-from tests.support.memory_disk import MemoryDisk, MemoryFile
-from tests.support.memory_inputs import MemoryBytes, MemoryDatagrams, MemoryInputs
+from tests.support.memory.disk import MemoryDisk, MemoryFile
+from tests.support.memory.inputs import MemoryBytes, MemoryDatagrams, MemoryInputs
 from tests.support.virtual_time import run
 
 

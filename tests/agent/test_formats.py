@@ -17,7 +17,7 @@ from tests.agent.test_dialect_v1 import v1_world
 from tests.agent.test_dialects import plain_world
 from tests.agent.world import LOG, World
 from tests.receiver.world import configuration, receiver, stored
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 FIELDS = {"level": "info", "order": {"id": 7, "lines": [1, 2]}, "message": "placed"}

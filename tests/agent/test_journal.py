@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.agent.world import World
-from tests.support.memory_inputs import MemoryInputs, MemoryJournal
+from tests.support.memory.inputs import MemoryInputs, MemoryJournal
 from tests.support.reader_model import Stored
 from tests.support.virtual_time import run
 

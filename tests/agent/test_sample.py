@@ -15,7 +15,7 @@ from agent.sample import SampleReport, check_sample
 from logdrive.cli.agent.sample_report import sample_lines
 from logdrive.errors import ConfigError
 from logdrive.records.chunk import CHUNK_BYTES
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 LOG = "/logs/app.log"
 

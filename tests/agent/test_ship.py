@@ -18,7 +18,7 @@ from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory.disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 

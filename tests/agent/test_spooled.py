@@ -15,7 +15,7 @@ from agent.sources.checkpoint.file import CheckpointFile
 from logdrive.errors import StorageError
 from logdrive.model.units import MIB
 from tests.agent.world import World, lines
-from tests.support.memory_inputs import MemoryBytes, MemoryDatagrams, MemoryInputs
+from tests.support.memory.inputs import MemoryBytes, MemoryDatagrams, MemoryInputs
 from tests.support.reader_model import Stored
 from tests.support.virtual_time import run
 

@@ -13,7 +13,7 @@ from agent.inputs.files.taken_positions import FILE_NAME, TakenPosition, TakenPo
 from logdrive.errors import UnavailableError
 from tests.agent.world import LOG, World, contents, lines
 from tests.receiver.world import in_virtual_time
-from tests.support.memory_disk import MemoryFile
+from tests.support.memory.disk import MemoryFile
 
 BEFORE = lines(0, 100)
 AFTER = lines(100, 50)

@@ -15,8 +15,8 @@ from agent.config.config import AgentConfig
 from agent.inputs.files.paths.watcher import NoWatcher
 from logdrive.host.host import Host
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory.disk import MemoryDisk
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.reader_model import ReaderModel, Stored
 from tests.support.virtual_time import VirtualClock
 

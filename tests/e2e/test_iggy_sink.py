@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.support.iggy_servers import DURABLE, ServerRevision, iggy_server
+from tests.support.iggy.servers import DURABLE, ServerRevision, iggy_server
 from tests.support.installation import command
 
 pytestmark = pytest.mark.process

@@ -19,7 +19,7 @@ from tests.logdrive.pipeline.audit.test_deep import audited
 from tests.logdrive.pipeline.filling import catch_up
 from tests.logdrive.pipeline.segments import Segment
 from tests.receiver.world import configuration, receiver, stored
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 TRACES = Path(__file__).parents[1] / "agent" / "events" / "cutting" / "traces"

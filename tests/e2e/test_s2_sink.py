@@ -15,7 +15,7 @@ import pytest
 
 from tests.conftest import unavailable
 from tests.support.installation import Installation, Process, command, free_port
-from tests.support.s2_lite import s2_lite, why_no_s2_lite
+from tests.support.s2.lite import s2_lite, why_no_s2_lite
 
 pytestmark = pytest.mark.process
 BASIN, STREAM = "shipped-logs", "team/lines"

@@ -16,7 +16,7 @@ from tests.agent.world import World as AgentWorld
 from tests.e2e.test_virtual_time import Writer
 from tests.receiver.world import headers, in_virtual_time, ledger, receiver
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.service import HOST, PORT, StoreService
 from tests.support.virtual_time import VirtualClock
 

@@ -10,7 +10,7 @@ import pytest
 from tests.agent.world import World as AgentWorld
 from tests.agent.world import lines
 from tests.receiver.world import configuration, in_virtual_time, ledger, receiver
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 
 class Writer:

@@ -40,9 +40,9 @@ from logdrive.wire.iggy.requests import CreateUser
 from logdrive.wire.s2.records import AppendInput, Record
 from receiver.check import check_receiver
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
-from tests.support.iggy_servers import REVISIONS as IGGY_REVISIONS
-from tests.support.iggy_servers import ServerRevision, iggy_server
-from tests.support.tmpfs import tmpfs
+from tests.support.disks.tmpfs import tmpfs
+from tests.support.iggy.servers import REVISIONS as IGGY_REVISIONS
+from tests.support.iggy.servers import ServerRevision, iggy_server
 
 
 def _config(

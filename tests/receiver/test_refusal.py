@@ -22,7 +22,7 @@ from logdrive.wire.lumberjack.frames import (
 )
 from tests.receiver.peers import NativePeer, at, content, run_of
 from tests.receiver.world import SYNC_SECONDS, in_virtual_time, ledger, receiver
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 A, B = UUID(int=0xA), UUID(int=0xB)
 

@@ -21,7 +21,7 @@ from logdrive.wire.lumberjack.frames import (
 )
 from tests.receiver.peers import NativePeer, at, content, run_of
 from tests.receiver.world import World, configuration, in_virtual_time, ledger, receiver
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 A, B = UUID(int=0xA), UUID(int=0xB)
 

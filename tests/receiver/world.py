@@ -24,8 +24,8 @@ from tests.receiver.peers import NativePeer, Peer
 from tests.support import virtual_time
 from tests.support.inline import InlineExecutor
 from tests.support.ledger import Ledger, batches
-from tests.support.memory_disk import MemoryDisk
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory.disk import MemoryDisk
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.virtual_time import VirtualClock
 
 P = ParamSpec("P")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tests.simulation import mutants
-from tests.simulation.drawing import draw
+from tests.simulation.drawing.history import draw
 from tests.simulation.history import Outcome, play
 from tests.simulation.many import played
 from tests.simulation.recipe import cooked, recipe_of

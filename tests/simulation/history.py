@@ -11,31 +11,31 @@ from typing import Any
 from logdrive.services.pravega.server.streams.watermarks import EVERY_SECONDS as MARKS_EVERY_SECONDS
 from logdrive.store.retention import EVERY_SECONDS
 from logdrive.store.verify.verify import verify
-from tests.simulation.arrivals import NotAsWrittenError
-from tests.simulation.holdings import (
+from tests.simulation.hosts.process import watched
+from tests.simulation.hosts.programs import STORE
+from tests.simulation.judging.arrivals import NotAsWrittenError
+from tests.simulation.judging.holdings import (
     differing_shares,
     judge_disk,
     judge_handles,
     judge_last_handles,
 )
-from tests.simulation.hosts import STORE
-from tests.simulation.oracle import judge
-from tests.simulation.plan import Plan
-from tests.simulation.process import watched
-from tests.simulation.promises import BrokenPromise
-from tests.simulation.reader import (
+from tests.simulation.judging.oracle import judge
+from tests.simulation.judging.retaining import CutWronglyError
+from tests.simulation.judging.watermarks import judge_watermarks, marked, overdue
+from tests.simulation.peers.reader import (
     CutTooFarError,
     StoredTwiceError,
     TakenBackError,
     follow,
     now_ms,
 )
-from tests.simulation.retaining import CutWronglyError
+from tests.simulation.peers.tables import entries_of, judge_table
+from tests.simulation.peers.transactions import committed, judge_transactions
+from tests.simulation.plan import Plan
+from tests.simulation.promises import BrokenPromise
 from tests.simulation.steps import Steps
-from tests.simulation.tables import entries_of, judge_table
 from tests.simulation.trace import Trace, recorded
-from tests.simulation.transactions import committed, judge_transactions
-from tests.simulation.watermarks import judge_watermarks, marked, overdue
 from tests.support.virtual_time import EPOCH_MS, DeadlockError, VirtualTimeLoop
 
 REST_SECONDS = 400.0

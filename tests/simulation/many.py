@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from tests.simulation.drawing import draw
+from tests.simulation.drawing.history import draw
 from tests.simulation.history import play
 
 _CHUNK = 5  # seeds that a process plays before it reports

@@ -71,8 +71,8 @@ def _hunted(name: str, most: int, tests: bool) -> Found | None:
     mutant = named(name)
     patch(mutant)
     # only now: these import the modules under test
-    from tests.simulation.drawing import draw
-    from tests.simulation.file_histories import EVENT_SEEDS, FILE_SEEDS
+    from tests.simulation.drawing.file_histories import EVENT_SEEDS, FILE_SEEDS
+    from tests.simulation.drawing.history import draw
     from tests.simulation.history import play
 
     first = EVENT_SEEDS if mutant.of_events else FILE_SEEDS if mutant.of_files else 0

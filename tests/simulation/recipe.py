@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.simulation.drawing import draw
+from tests.simulation.drawing.history import draw
 from tests.simulation.plan import Plan
 
 _MARKS: dict[str, Callable[[Plan], Plan]] = {

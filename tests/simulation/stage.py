@@ -10,24 +10,24 @@ from typing import Any
 from logdrive.model.units import KIB
 from logdrive.store.log.log import CommitGroup
 from logdrive.store.reader import LogReader
-from tests.simulation.client import Client
-from tests.simulation.faulty import FaultyIggyHost
-from tests.simulation.hosts import AgentHost, ReceiverHost, StoreHost
-from tests.simulation.liars import Liar
-from tests.simulation.odd_beats import beat_of
-from tests.simulation.operators import OPERATOR
+from tests.simulation.hosts.process import Process, watched
+from tests.simulation.hosts.programs import AgentHost, ReceiverHost, StoreHost
+from tests.simulation.judging.weighing import weigh
+from tests.simulation.peers.client import Client
+from tests.simulation.peers.faulty_iggy import FaultyIggyHost
+from tests.simulation.peers.liars import Liar
+from tests.simulation.peers.odd_beats import beat_of
+from tests.simulation.peers.operators import OPERATOR
+from tests.simulation.peers.reader import Tables
+from tests.simulation.peers.tables import TableUser
+from tests.simulation.peers.tickers import Ticker
+from tests.simulation.peers.transactions import TransactionWriter
 from tests.simulation.plan import Plan
-from tests.simulation.process import Process, watched
 from tests.simulation.promises import BrokenPromise
-from tests.simulation.reader import Tables
-from tests.simulation.tables import TableUser
-from tests.simulation.tickers import Ticker
 from tests.simulation.trace import Trace
-from tests.simulation.transactions import TransactionWriter
-from tests.simulation.weighing import weigh
-from tests.support.faulty_iggy import FaultyIggy
-from tests.support.memory_disk import MemoryDisk
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.iggy.faulty import FaultyIggy
+from tests.support.memory.disk import MemoryDisk
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.watermarks import Watermark
 
 _WEIGHED_EACH = 24

@@ -7,15 +7,15 @@ from fnmatch import fnmatch
 from random import Random
 from typing import Any
 
-from tests.simulation.arrivals import NotAsWrittenError
-from tests.simulation.hosts import AgentHost
-from tests.simulation.meddler import Deed
-from tests.simulation.odd_files import FILE_KINDS
-from tests.simulation.operators import scale
+from tests.simulation.hosts.meddler import Deed
+from tests.simulation.hosts.odd_files import FILE_KINDS
+from tests.simulation.hosts.programs import AgentHost
+from tests.simulation.judging.arrivals import NotAsWrittenError
+from tests.simulation.peers.operators import scale
+from tests.simulation.peers.reader import CutTooFarError, Tables, TakenBackError, follow
 from tests.simulation.plan import Step
-from tests.simulation.reader import CutTooFarError, Tables, TakenBackError, follow
 from tests.simulation.stage import Stage
-from tests.support.memory_transport import Connection
+from tests.support.memory.transport import Connection
 
 
 class Steps(Stage):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.simulation.bugs.every import MUTANTS
 from tests.simulation.bugs.mutant import Mutant
-from tests.simulation.drawing import draw
+from tests.simulation.drawing.history import draw
 from tests.simulation.history import play
 from tests.simulation.mutants import failing_test, hunt, room_of
 from tests.simulation.patching import mutated, named

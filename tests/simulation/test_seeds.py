@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.drawing import DENSE_SEEDS, draw
+from tests.simulation.drawing.history import DENSE_SEEDS, draw
 from tests.simulation.history import Outcome, play
 from tests.simulation.mutants import KEPT
 from tests.simulation.recipe import cooked, recipe_of
@@ -42,8 +42,9 @@ def test_what_was_found_stays_mended(path: Path) -> None:
 
 
 def test_a_seed_is_one_history_to_the_byte_in_any_process() -> None:
-    imports = "from tests.simulation.history import play; from tests.simulation.drawing import draw"
-    program = f"{imports}; print([play(draw(s)).digest for s in range(6)])"
+    program = "from tests.simulation.history import play\n"
+    program += "from tests.simulation.drawing.history import draw\n"
+    program += "print([play(draw(s)).digest for s in range(6)])"
     printed = {
         subprocess.run(
             [sys.executable, "-c", program],

@@ -10,7 +10,7 @@ from typing import Any
 from logdrive.store.engine import Store
 from logdrive.store.journal import JournaledState
 from tests.logdrive.store.harness import running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 _SLACK = 4096
 _LONGEST = 8 * _SLACK

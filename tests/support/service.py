@@ -9,8 +9,8 @@ from logdrive.services.pravega.server.config import PravegaFaceConfig
 from logdrive.services.serve import serve_store
 from logdrive.store.config import DirectoryConfig
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory.disk import MemoryDisk
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.virtual_time import VirtualClock
 
 HOST, PORT = "store", 6000

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.iggy_servers import DURABLE, REVISIONS, ServerRevision, iggy_server
+from tests.support.iggy.servers import DURABLE, REVISIONS, ServerRevision, iggy_server
 
 _PING = bytes.fromhex("04000000 01000000")
 

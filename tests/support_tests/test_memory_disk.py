@@ -6,7 +6,7 @@ import random
 import pytest
 
 from logdrive.host.disk import Disk, write_atomically
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 PATH = "/d/f"
 

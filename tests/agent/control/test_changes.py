@@ -8,7 +8,7 @@ import pytest
 from tests.agent.control.asking import ask
 from tests.agent.world import LOG, World, contents, lines
 from tests.receiver.world import configuration, receiver
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 

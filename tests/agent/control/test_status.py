@@ -9,7 +9,7 @@ from tests.agent.control.asking import ask
 from tests.agent.metrics.test_metrics import fetch
 from tests.agent.world import LOG, World, lines
 from tests.receiver.world import configuration, receiver
-from tests.support.memory_disk import MemoryFile
+from tests.support.memory.disk import MemoryFile
 from tests.support.virtual_time import run
 
 

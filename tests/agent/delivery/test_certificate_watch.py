@@ -16,7 +16,7 @@ from agent.delivery.certificate_watch import CertificateWatch
 from logdrive.net.certificates import issue_authority, issue_certificate
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from tests.agent.world import World, contents, lines
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import EPOCH_MS, VirtualClock, run
 
 TLS = {"ca": "/tls/ca.pem", "cert": "/tls/client.pem", "key": "/tls/client.key"}

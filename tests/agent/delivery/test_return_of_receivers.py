@@ -12,7 +12,7 @@ from logdrive.errors import TransientError
 from logdrive.host.transport import ByteStream
 from logdrive.net.retry import retry_async
 from tests.agent.world import LOG, World, lines
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.reader_model import ReaderModel
 from tests.support.virtual_time import run
 

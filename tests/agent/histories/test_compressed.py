@@ -8,7 +8,7 @@ import pytest
 from logdrive.host.disk import File
 from logdrive.model.units import MIB
 from tests.agent.world import LOG, World, contents, lines
-from tests.simulation.compressing import SUFFIXES
+from tests.simulation.hosts.compressing import SUFFIXES
 from tests.support.reader_model import ReaderModel, Stored
 from tests.support.virtual_time import run
 

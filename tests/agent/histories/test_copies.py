@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tests.agent.world import LOG, World, contents, lines
-from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory.disk import MemoryDisk, MemoryFile
 from tests.support.reader_model import ReaderModel, Stored
 from tests.support.virtual_time import run
 

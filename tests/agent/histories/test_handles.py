@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from logdrive.host.disk import FileStat
 from logdrive.records.runs import OUT_OF_SIGHT
 from tests.agent.world import World, contents, lines
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 FILES = 24

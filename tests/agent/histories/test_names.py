@@ -11,8 +11,8 @@ import orjson
 
 from logdrive.host.disk import FileStat
 from tests.agent.world import LOG, World, contents, lines
-from tests.support.memory_disk import MemoryDisk, MemoryFile
-from tests.support.memory_node import Node
+from tests.support.memory.disk import MemoryDisk, MemoryFile
+from tests.support.memory.node import Node
 from tests.support.virtual_time import run
 
 

@@ -16,7 +16,7 @@ from tests.agent.test_auto import tls_with
 from tests.agent.test_dialects import TLS, PlainModel
 from tests.agent.v1_model import V1Model, file_bytes_of
 from tests.agent.world import World
-from tests.support.memory_transport import MemoryListener
+from tests.support.memory.transport import MemoryListener
 from tests.support.reader_model import ReaderModel
 from tests.support.virtual_time import run
 

@@ -9,7 +9,7 @@ import pytest
 from tests.agent.histories.test_random_histories import Lives, act, finish, judge_pieces
 from tests.agent.world import World
 from tests.receiver.world import configuration, ledger, receiver
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.reader_model import ReaderModel
 from tests.support.virtual_time import run
 

@@ -7,7 +7,7 @@ import pytest
 from logdrive.model.numbers import ABSENT, position_of
 from logdrive.wire.lumberjack.frames import RunFrame
 from tests.agent.world import LOG, World, contents, lines
-from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory.disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 HEADER = b"# constant header of every life\n"

@@ -19,8 +19,8 @@ from logdrive.host.disk import FileStat
 from tests.agent.kernel.real_world import RealWorld
 from tests.agent.world import World, contents, lines
 from tests.conftest import unavailable
-from tests.support.memory_disk import MemoryDisk, MemoryFile
-from tests.support.tmpfs import tmpfs
+from tests.support.disks.tmpfs import tmpfs
+from tests.support.memory.disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 

@@ -12,7 +12,7 @@ from bench.iggy.store import GROUPS
 from bench.measure import Setting
 from bench.processes import BenchmarkError
 from logdrive.wire.iggy.revision import Revision
-from tests.support.iggy_servers import REVISIONS, need_iggy_server
+from tests.support.iggy.servers import REVISIONS, need_iggy_server
 
 pytestmark = pytest.mark.process
 

@@ -22,9 +22,9 @@ from tests.e2e.bad_input.bystanders import LINE, Native, Promised, run_of, text,
 from tests.e2e.bad_input.outlaw import Said
 from tests.logdrive.net.loopback import eventually
 from tests.receiver.peers import NativePeer, Peer
+from tests.support.disks.tmpfs import Tmpfs, tmpfs
 from tests.support.installation import STREAM, Installation, Process, command, free_port
 from tests.support.pki import Pki
-from tests.support.tmpfs import Tmpfs, tmpfs
 
 pytestmark = pytest.mark.process
 

@@ -19,9 +19,9 @@ from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.frames import PositionFrame
 from tests.e2e.bad_input.bystanders import LINE, at, run_of
 from tests.receiver.peers import NativePeer
+from tests.support.disks.tmpfs import tmpfs
 from tests.support.installation import STREAM, Installation, command, free_port
 from tests.support.pki import Pki
-from tests.support.tmpfs import tmpfs
 
 pytestmark = pytest.mark.process
 

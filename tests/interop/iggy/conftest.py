@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.interop.iggy.clients import StockClient
-from tests.support.iggy_face import IggyFace
-from tests.support.iggy_servers import iggy_server
+from tests.support.iggy.face import IggyFace
+from tests.support.iggy.servers import iggy_server
 
 _names = count(1)
 

@@ -23,7 +23,7 @@ from tests.interop.iggy.clients import (
     logged_in,
 )
 from tests.interop.iggy.conftest import named
-from tests.support.iggy_face import IggyFace
+from tests.support.iggy.face import IggyFace
 
 pytestmark = pytest.mark.process
 

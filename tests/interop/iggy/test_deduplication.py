@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.iggy.clients import VSR, Driven, logged_in
-from tests.support.iggy_face import IggyFace
+from tests.support.iggy.face import IggyFace
 
 pytestmark = pytest.mark.process
 

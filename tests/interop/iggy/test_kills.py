@@ -7,7 +7,7 @@ import pytest
 
 from tests.interop.iggy.clients import ALL, StockClient, logged_in
 from tests.interop.iggy.conftest import named
-from tests.support.iggy_face import IggyFace
+from tests.support.iggy.face import IggyFace
 
 pytestmark = pytest.mark.process
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import unavailable
 from tests.interop.s2.suite import served_store
-from tests.support.s2_cli_build import BINARY
+from tests.support.s2.cli_build import BINARY
 
 pytestmark = pytest.mark.process
 

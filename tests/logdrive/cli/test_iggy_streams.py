@@ -14,7 +14,7 @@ from tests.logdrive.pipeline.storing import store
 from tests.logdrive.services.iggy.reader.memory_topic import as_sent
 from tests.logdrive.services.iggy.reader.topics import create, send, topic_at
 from tests.logdrive.services.pack_batches import records_batch, text_batch
-from tests.support.iggy_face import IggyFace
+from tests.support.iggy.face import IggyFace
 from tests.support.installation import command
 
 pytestmark = pytest.mark.process

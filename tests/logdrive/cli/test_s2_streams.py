@@ -16,7 +16,7 @@ from tests.logdrive.pipeline.storing import store
 from tests.logdrive.services.pack_batches import records_batch, text_batch
 from tests.logdrive.services.s2.reader.streams import SEGMENT, append, append_segment, stream_at
 from tests.support.installation import Process, command, free_port
-from tests.support.s2_face import S2Face
+from tests.support.s2.face import S2Face
 
 
 def logdrive(*arguments: str, code: int = 0) -> str:

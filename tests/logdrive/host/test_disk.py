@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from logdrive.host.disk import Disk, SystemDisk, write_atomically
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 disk = SystemDisk()
 

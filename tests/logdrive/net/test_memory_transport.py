@@ -7,7 +7,7 @@ import pytest
 
 from logdrive.errors import ConfigError, TransientError
 from logdrive.host.transport import Accept, ByteStream, ClientTls, ServerTls
-from tests.support.memory_transport import MemoryNetwork, MemoryStream
+from tests.support.memory.transport import MemoryNetwork, MemoryStream
 from tests.support.virtual_time import run
 
 SERVER = ServerTls("server.pem", "server.key", "ca.pem", ("logdrive/1", "lumberjack/2"))

@@ -29,8 +29,8 @@ from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.read.test_old_letters import old_records
 from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.storing import served, store
+from tests.support.disks.tmpfs import tmpfs
 from tests.support.installation import command as installed
-from tests.support.tmpfs import tmpfs
 
 _MANY = 5000  # turns that make several micro-batches of the smallest size
 CONFIG = Path(__file__).parents[3] / "config"

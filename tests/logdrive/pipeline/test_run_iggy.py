@@ -16,7 +16,7 @@ from logdrive.pipeline.run import run_pipeline
 from tests.logdrive.pipeline.test_run import check, plan, stream
 from tests.logdrive.services.iggy.reader.memory_topic import as_sent
 from tests.logdrive.services.iggy.reader.topics import create, send, topic_at
-from tests.support.iggy_face import IggyFace
+from tests.support.iggy.face import IggyFace
 
 
 def run_once(planned: Plan) -> int:

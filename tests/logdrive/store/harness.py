@@ -10,7 +10,7 @@ from logdrive.model.numbers import ABSENT
 from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock
 
 PATH = "/store"

@@ -25,7 +25,7 @@ from tests.logdrive.store.harness import (
     running,
     submit,
 )
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 LIMITS = StoreLimits(log_file=700, copy=300)

@@ -10,7 +10,7 @@ from logdrive.store.boundaries import boundary_from
 from logdrive.store.errors import NoSuchSegmentError
 from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import OTHER, SEGMENT, running, submit
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 SECOND = "logs/app/1.#epoch.0"

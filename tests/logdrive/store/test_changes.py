@@ -4,7 +4,7 @@ import pytest
 
 from logdrive.store.errors import NoSuchSegmentError
 from tests.logdrive.store.harness import SEGMENT, running, submit
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 

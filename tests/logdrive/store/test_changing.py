@@ -21,7 +21,7 @@ from tests.logdrive.store.harness import (
     running,
     submit,
 )
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 SIDE = f"{SEGMENT}#transaction.{7:032x}"

@@ -9,7 +9,7 @@ import pytest
 from logdrive.host import faults
 from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import SEGMENT, WRITER, content, running, submit
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 

@@ -12,8 +12,8 @@ from logdrive.store.index.segment import Extent
 from logdrive.store.limits import StoreLimits
 from logdrive.store.local_log import LocalLog
 from logdrive.store.log.files import bases_in
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world
 
 OTHER = "logs/app/1.#epoch.0"
 SMALL = StoreLimits(log_file=20_000, page=256, pages=4, read_ahead=4096)

@@ -30,7 +30,7 @@ from logdrive.store.limits import StoreLimits
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import PATH, running
 from tests.logdrive.store.model import Kind, Ledger, SegmentState, State, Submitted, after, state_of
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 WRITERS = [UUID(int=n) for n in range(1, 5)]

@@ -23,9 +23,9 @@ from tests.logdrive.store.harness import (
     running,
     submit,
 )
-from tests.support.ext4 import ext4
-from tests.support.remounted_disk import RemountedDisk
-from tests.support.tmpfs import tmpfs
+from tests.support.disks.ext4 import ext4
+from tests.support.disks.remounted import RemountedDisk
+from tests.support.disks.tmpfs import tmpfs
 from tests.support.virtual_time import run
 
 LIMITS = StoreLimits(log_file=1000)

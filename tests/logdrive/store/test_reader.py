@@ -9,7 +9,7 @@ from logdrive.store.engine import Store
 from logdrive.store.errors import SegmentTruncatedError, StoreDamagedError
 from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import FIRST_FILE, SEGMENT, WRITER, running, submit
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 

@@ -29,7 +29,7 @@ from tests.logdrive.store.harness import (
     submit,
 )
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 INDEX, OLDER = f"{PATH}/index", f"{PATH}/index.old"

@@ -27,7 +27,7 @@ from logdrive.store.running import Failure
 from logdrive.store.running import open_store as store_running
 from tests.logdrive.store.harness import FIRST_FILE, OTHER, PATH, SEGMENT, WRITER, running, submit
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 SECOND = "logs/app/1.#epoch.0"

@@ -6,7 +6,7 @@ from logdrive.store.limits import StoreLimits
 from logdrive.store.running import Failure, open_store
 from tests.logdrive.store.harness import PATH
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 

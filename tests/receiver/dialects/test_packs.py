@@ -22,7 +22,7 @@ from logdrive.wire.lumberjack.limits import NATIVE, PACKED
 from tests.receiver.peers import NativePeer, at, gap_of, pack_of, run_of
 from tests.receiver.world import configuration, in_virtual_time, receiver, stored
 from tests.support.ledger import batches
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 A = UUID(int=0xA)
 LIE = make_pack(PackForm.TEXT, b"another text\n" * 10, PackCodec.STORED)[:-1] + b"!"

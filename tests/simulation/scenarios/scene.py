@@ -10,15 +10,15 @@ from logdrive.model.units import KIB
 from logdrive.pipeline.audit.audit import Verdict
 from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.services.pravega.client.controller import ControllerClient
-from tests.simulation.files import Applications, Life
 from tests.simulation.history import World
-from tests.simulation.hosts import CONTROLLER_PORT, SCOPE, STREAM, AgentHost
-from tests.simulation.operators import OPERATOR, give_up_the_past, scaled
+from tests.simulation.hosts.applications import Applications, Life
+from tests.simulation.hosts.process import Process, watched
+from tests.simulation.hosts.programs import CONTROLLER_PORT, SCOPE, STREAM, AgentHost
+from tests.simulation.peers.operators import OPERATOR, give_up_the_past, scaled
+from tests.simulation.peers.reader import Tables, follow
 from tests.simulation.plan import WINDOW_BYTES, AgentPlan, Plan, Unpack
-from tests.simulation.process import Process, watched
-from tests.simulation.reader import Tables, follow
 from tests.simulation.trace import Trace, recorded
-from tests.support.memory_rpc import reaching
+from tests.support.memory.rpc import reaching
 
 _LOOK_SECONDS = 0.01  # between two looks
 _QUIET_LOOKS, _QUIET_SECONDS = 5, 0.5  # all is settled after so many looks in so many seconds

@@ -5,7 +5,7 @@ import gzip
 
 from logdrive.pipeline.audit.audit import Verdict
 from tests.receiver.world import in_virtual_time
-from tests.simulation.files import LOGS, Life
+from tests.simulation.hosts.applications import LOGS, Life
 from tests.simulation.scenarios.scene import Scene, gaps_of, lines, scene
 
 HEADER = b"#Version: 1.0, the same in every life\n"

@@ -6,10 +6,10 @@ in the tables once.
 import pytest
 
 from tests.receiver.world import in_virtual_time
-from tests.simulation.arrivals import arrived
-from tests.simulation.drawing import draw
-from tests.simulation.faulty import FAULTS, FaultyIggyHost
+from tests.simulation.drawing.history import draw
 from tests.simulation.history import play
+from tests.simulation.judging.arrivals import arrived
+from tests.simulation.peers.faulty_iggy import FAULTS, FaultyIggyHost
 from tests.simulation.plan import ALIKE_OVER_S2
 from tests.simulation.promises import BrokenPromise
 from tests.simulation.recipe import recipe_of

@@ -14,7 +14,7 @@ from logdrive.host.host import Host
 from logdrive.model.limits import RECORD_BYTES, RUN_BYTES
 from logdrive.model.units import KIB
 from tests.receiver.world import in_virtual_time
-from tests.simulation.hosts import AgentHost
+from tests.simulation.hosts.programs import AgentHost
 from tests.simulation.scenarios.scene import Scene, gaps_of, lines, of_path, scene
 
 HEADER = b"#Version: 1.0, the same in every life\n"

@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from tests.receiver.world import in_virtual_time
-from tests.simulation.arrivals import arrived
-from tests.simulation.drawing import draw
+from tests.simulation.drawing.history import draw
 from tests.simulation.history import play
+from tests.simulation.judging.arrivals import arrived
 from tests.simulation.plan import ALIKE_OVER_S2
 from tests.simulation.recipe import recipe_of
 from tests.simulation.scenarios.scene import Scene, lines, scene

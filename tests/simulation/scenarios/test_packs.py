@@ -6,7 +6,7 @@ import pytest
 
 from logdrive.pipeline.audit.audit import Verdict
 from tests.receiver.world import in_virtual_time
-from tests.simulation.lies import QUIET
+from tests.simulation.peers.lies import QUIET
 from tests.simulation.plan import Unpack
 from tests.simulation.scenarios.scene import Scene, lines, of_path, scene
 

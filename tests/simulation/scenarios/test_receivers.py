@@ -17,8 +17,8 @@ from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.wire.lumberjack.frames import RefusalCode
 from receiver.counters import Counters
 from tests.receiver.world import in_virtual_time
-from tests.simulation.arrivals import foreign_events
-from tests.simulation.hosts import FACE_PORT
+from tests.simulation.hosts.programs import FACE_PORT
+from tests.simulation.judging.arrivals import foreign_events
 from tests.simulation.scenarios.scene import Scene, lines, scene
 
 HOUR = 600.0

@@ -12,12 +12,12 @@ from logdrive.services.s2.client.client import S2Client
 from logdrive.services.s2.client.target import target_of
 from logdrive.wire.s2.records import FENCE, AppendInput, Record
 from tests.receiver.world import in_virtual_time
-from tests.simulation.arrivals import arrived
-from tests.simulation.drawing import draw
+from tests.simulation.drawing.history import draw
 from tests.simulation.history import play
-from tests.simulation.hosts import BASIN, S2_PORT, STREAM
+from tests.simulation.hosts.programs import BASIN, S2_PORT, STREAM
+from tests.simulation.judging.arrivals import arrived
+from tests.simulation.peers.reader import S2_SEGMENT
 from tests.simulation.plan import ALIKE_OVER_S2
-from tests.simulation.reader import S2_SEGMENT
 from tests.simulation.recipe import recipe_of
 from tests.simulation.scenarios.scene import Scene, lines, scene
 

@@ -9,9 +9,9 @@ import pytest
 from agent.sources.registration import SourceState
 from agent.sources.source import Source
 from tests.receiver.world import in_virtual_time
-from tests.simulation.reader import Tables, TakenBackError
+from tests.simulation.peers.reader import Tables, TakenBackError
 from tests.simulation.scenarios.scene import Scene, gaps_of, lines, of_path, scene
-from tests.support.memory_transport import Connection
+from tests.support.memory.transport import Connection
 
 LINE = 12
 """Bytes of each of the `lines` here."""

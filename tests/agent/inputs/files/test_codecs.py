@@ -14,8 +14,8 @@ from agent.inputs.files.compressed.codecs import (
 from agent.inputs.files.compressed.unpacked import STEP_BYTES, SeekingError, Surveyor, UnpackedFile
 from logdrive.model.numbers import number_of
 from logdrive.model.units import KIB, MIB
-from tests.simulation.compressing import SUFFIXES
-from tests.support.memory_disk import MemoryDisk
+from tests.simulation.hosts.compressing import SUFFIXES
+from tests.support.memory.disk import MemoryDisk
 
 PATH = "/logs/x.log.1"
 DATA = b"".join(b"line %d\n" % number for number in range(30_000))

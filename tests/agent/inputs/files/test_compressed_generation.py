@@ -11,8 +11,8 @@ from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
 from logdrive.model.numbers import number_of
 from tests.agent.world import lines
-from tests.simulation.compressing import SUFFIXES
-from tests.support.memory_disk import MemoryDisk
+from tests.simulation.hosts.compressing import SUFFIXES
+from tests.support.memory.disk import MemoryDisk
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -15,7 +15,7 @@ from agent.sources.readable import SourceTruncatedError
 from logdrive.model.limits import TAIL_BYTES
 from logdrive.model.numbers import number_of, position_of
 from logdrive.records.chunk import CHUNK_BYTES, TextChunk
-from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory.disk import MemoryDisk, MemoryFile
 
 PATH = "/logs/a.log"
 SETTINGS = InputTable(paths=["/logs/*"])

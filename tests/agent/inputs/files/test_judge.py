@@ -17,7 +17,7 @@ from agent.inputs.files.prefix import BOUNDARIES, extend_prefix
 from agent.sources.identity import FirstLine
 from logdrive.model.numbers import number_of
 from tests.agent.world import lines
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 HEADER = b"# constant header\n"
 READ = HEADER + lines(0, 400)  # 4818 bytes

@@ -23,7 +23,7 @@ from logdrive.host.disk import Disk, FileStat
 from logdrive.model.limits import FIRST_LINE_BYTES
 from logdrive.records.blocks import BlockEncoder
 from tests.agent.world import World, contents, lines
-from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory.disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 HOUR = 3600.0

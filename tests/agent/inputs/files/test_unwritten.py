@@ -14,7 +14,7 @@ from agent.inputs.files.file import Generation
 from agent.inputs.files.unwritten import UnwrittenTail
 from agent.sources.identity import FirstLine
 from agent.sources.place import FileLocation
-from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory.disk import MemoryDisk, MemoryFile
 
 PATH = "/logs/a.log"
 

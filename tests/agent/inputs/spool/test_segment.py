@@ -15,7 +15,7 @@ from logdrive.records.chunk import TextChunk
 from logdrive.records.runs import DAMAGED, OVERFLOW, REMOVED
 from logdrive.store.engine import Store
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 BIRTH = 17

@@ -19,7 +19,7 @@ from agent.sources.paths import path_from_text, path_to_text, printable_path
 from logdrive.errors import StorageError
 from logdrive.host import faults
 from tests.agent.world import LOG, World, contents, lines
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 

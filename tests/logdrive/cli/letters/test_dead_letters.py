@@ -25,8 +25,8 @@ from tests.logdrive.pipeline.segments import lines as text
 from tests.logdrive.pipeline.storing import store
 from tests.logdrive.services.pravega.reader.test_segment import batch
 from tests.support.installation import command
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world
 
 LARGE = orjson.dumps({"message": "l" * (2 * RECORD_BYTES)})
 TOO_LARGE = orjson.dumps({"message": "t" * EVENT_BYTES})

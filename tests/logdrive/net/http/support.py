@@ -15,7 +15,7 @@ from logdrive.net.http.client import HttpClient
 from logdrive.net.http.exchange import Handler, HttpRequest, HttpResponse
 from logdrive.net.http.limits import CLIENT_LIMITS, SERVER_LIMITS, HttpLimits
 from logdrive.net.http.server import ALPN, HttpServer
-from tests.support.memory_transport import MemoryNetwork, MemoryStream
+from tests.support.memory.transport import MemoryNetwork, MemoryStream
 
 PORT = 8080
 REQUEST = [(":method", "POST"), (":path", "/echo"), (":scheme", "http"), (":authority", "server")]

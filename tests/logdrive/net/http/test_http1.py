@@ -11,7 +11,7 @@ from logdrive.errors import TransientError
 from logdrive.net.http.exchange import HttpRequest, HttpResponse
 from logdrive.net.http.limits import HttpLimits
 from tests.logdrive.net.http.support import Served, echo, serving
-from tests.support.memory_transport import MemoryStream
+from tests.support.memory.transport import MemoryStream
 from tests.support.virtual_time import run
 
 

@@ -39,7 +39,7 @@ from tests.logdrive.services.iggy.reader.memory_topic import (
 )
 from tests.logdrive.services.iggy.reader.topics import create, topic_at
 from tests.logdrive.services.iggy.reader.topics import send as send_to
-from tests.support.iggy_servers import iggy_server
+from tests.support.iggy.servers import iggy_server
 from tests.support.virtual_time import run
 
 _RANGE_BYTES = 3000

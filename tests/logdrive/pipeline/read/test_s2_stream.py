@@ -39,7 +39,7 @@ from tests.logdrive.services.s2.reader.streams import (
     records_of,
     stream_at,
 )
-from tests.support.s2_face import S2Face
+from tests.support.s2.face import S2Face
 
 _RANGE_BYTES = 3000
 _PLACES = {"stream", "segment", "batch", "offset", "next", "committed"}

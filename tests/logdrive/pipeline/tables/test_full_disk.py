@@ -15,7 +15,7 @@ from logdrive.pipeline.silver.outputs import SilverFiles
 from logdrive.pipeline.tables.day_files import DayFiles
 from logdrive.pipeline.tables.delta import create_table
 from logdrive.pipeline.tables.files import write_file
-from tests.support.tmpfs import tmpfs
+from tests.support.disks.tmpfs import tmpfs
 
 NAMED = r"^No space left on device: /.*/disk/.*part-.*\.parquet; make room on its disk$"
 SCHEMA = pa.schema([("received", pa.timestamp("us", tz="UTC")), ("data", pa.binary())])

@@ -8,7 +8,7 @@ from logdrive.errors import LogdriveError
 from logdrive.services.auth.users import read_auth_file, read_users
 from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.controller.grpc_listener import _pem
-from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory.disk import MemoryDisk, MemoryFile
 
 PATH = "/etc/file"
 

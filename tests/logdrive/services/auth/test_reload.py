@@ -16,7 +16,7 @@ from logdrive.services.auth.reload import CHECK_SECONDS
 from logdrive.services.auth.users import UnknownUserError, Users
 from tests.logdrive.services.auth.test_users import basic
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 PATH, SECRET = "/etc/users.toml", "/etc/secret"

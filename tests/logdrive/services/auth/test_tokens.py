@@ -11,7 +11,7 @@ import pytest
 from logdrive.services.auth.permissions import Permission
 from logdrive.services.auth.token_verifier import TokenRefusedError, TokenVerifier
 from logdrive.services.auth.tokens import TokenSigner
-from tests.support.pravega_peer import virtually
+from tests.support.pravega.peer import virtually
 from tests.support.virtual_time import EPOCH_MS, VirtualClock
 
 SECRET = b"s" * 64

@@ -25,10 +25,10 @@ from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.engine import Store
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
-from tests.support.memory_transport import MemoryHost, MemoryNetwork
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, virtually
+from tests.support.memory.disk import MemoryDisk
+from tests.support.memory.transport import MemoryHost, MemoryNetwork
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, virtually
 from tests.support.virtual_time import VirtualClock
 
 ADDRESS = StreamAddress("/var/store", "logs", "app")

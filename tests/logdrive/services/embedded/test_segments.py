@@ -14,7 +14,7 @@ from logdrive.services.sink import SegmentMovedError
 from logdrive.store.streams import key_ranges as layout
 from logdrive.wire.pravega.names import segment_id
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 SOURCES = [UUID(int=n << 64 | n) for n in range(1, 20)]

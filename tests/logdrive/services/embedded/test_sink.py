@@ -14,7 +14,7 @@ from logdrive.services.embedded.sink import EmbeddedSink, stream_segments
 from logdrive.services.sink import NumberConflictError, Sink
 from logdrive.store.limits import StoreLimits
 from tests.logdrive.store.harness import content, running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 SOURCE = UUID("00112233-4455-6677-8899-aabbccddeeff")

@@ -22,8 +22,8 @@ from logdrive.wire.iggy.messages.envelope import decode_message
 from logdrive.wire.iggy.messages.headers import decode_headers
 from logdrive.wire.iggy.revision import Revision
 from tests.receiver.world import in_virtual_time
-from tests.support.faulty_iggy import FaultyIggy
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.iggy.faulty import FaultyIggy
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.virtual_time import VirtualClock
 
 PORT = 8090

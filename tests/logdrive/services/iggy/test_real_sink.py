@@ -39,7 +39,7 @@ from logdrive.wire.iggy.identifiers import (
 from logdrive.wire.iggy.messages.decode import IggyMessage, decode_polled
 from logdrive.wire.iggy.messages.headers import HeaderValue, decode_headers
 from logdrive.wire.iggy.requests import PollMessages
-from tests.support.iggy_servers import DURABLE, REVISIONS, IggyServer, ServerRevision, iggy_server
+from tests.support.iggy.servers import DURABLE, REVISIONS, IggyServer, ServerRevision, iggy_server
 from tests.support.tcp_relay import TcpRelay
 
 BATCHES, TROUBLES, PARTITIONS = 300, 4, 2

@@ -33,7 +33,7 @@ from tests.logdrive.services.iggy.recorded_peer import (
     refused,
 )
 from tests.receiver.world import in_virtual_time
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.virtual_time import VirtualClock
 
 PORT = 8090

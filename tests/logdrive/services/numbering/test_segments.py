@@ -14,7 +14,7 @@ from logdrive.services.s2.server.log.stream_logs import StreamLogs
 from logdrive.store.errors import NoSuchSegmentError
 from tests.logdrive.services.s2.server.log.harness import bodies
 from tests.logdrive.store.harness import SEGMENT, running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from logdrive.services.numbering.times import appended_from
 from tests.logdrive.store.harness import SEGMENT, running, submit
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import EPOCH_MS, run
 
 

@@ -18,7 +18,7 @@ from logdrive.services.pravega.client.cluster import IN_FLIGHT_BYTES, Cluster, o
 from logdrive.services.pravega.sink import PravegaSink
 from logdrive.services.sink import NumberConflictError, Sink
 from tests.receiver.world import in_virtual_time, stored
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.service import HOST, PORT, StoreService
 from tests.support.virtual_time import VirtualClock
 

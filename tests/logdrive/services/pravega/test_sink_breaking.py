@@ -16,8 +16,8 @@ from logdrive.services.pravega.client.pooled_connection import (
     _GREETING_SECONDS,
     PooledConnection,
 )
-from tests.support.memory_transport import MemoryHost, MemoryNetwork
-from tests.support.pravega_peer import virtually
+from tests.support.memory.transport import MemoryHost, MemoryNetwork
+from tests.support.pravega.peer import virtually
 from tests.support.virtual_time import VirtualClock
 
 PORT = 6000

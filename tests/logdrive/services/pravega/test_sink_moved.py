@@ -20,7 +20,7 @@ from logdrive.services.pravega.client.controller import (
 )
 from logdrive.services.pravega.sink import PravegaSink
 from tests.receiver.world import in_virtual_time
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.service import HOST, PORT, StoreService
 from tests.support.virtual_time import VirtualClock
 

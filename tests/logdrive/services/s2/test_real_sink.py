@@ -24,7 +24,7 @@ from logdrive.services.sink import Sink
 from logdrive.wire.s2.queries import ReadQuery
 from logdrive.wire.s2.records import SequencedRecord
 from tests.conftest import unavailable
-from tests.support.s2_lite import S2Lite, s2_lite, why_no_s2_lite
+from tests.support.s2.lite import S2Lite, s2_lite, why_no_s2_lite
 
 
 @pytest.fixture(scope="module", autouse=True)

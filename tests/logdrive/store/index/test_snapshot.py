@@ -22,7 +22,7 @@ from logdrive.store.log.format import APPEND, SEAL, UPDATE, LogEntry, crc_of
 from logdrive.store.log.log import Tip
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import OTHER, PATH, SEGMENT, WRITER, running, submit
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 STORE = UUID(int=9)

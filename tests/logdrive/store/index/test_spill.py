@@ -29,7 +29,7 @@ from logdrive.store.log.format import (
 from logdrive.store.log.log import Tip
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import PATH, SEGMENT, WRITER, running, submit
-from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.memory.disk import MemoryDisk, MemoryFile
 from tests.support.virtual_time import run
 
 LIMITS = StoreLimits(page=52, pages=3, numbers=2)

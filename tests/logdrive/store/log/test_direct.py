@@ -20,7 +20,7 @@ from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
 from logdrive.store.verify.verify import verify
 from tests.logdrive.store.harness import PATH, SEGMENT, WRITER, content, running, submit
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 

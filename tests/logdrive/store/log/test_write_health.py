@@ -11,7 +11,7 @@ from logdrive.errors import TransientError
 from logdrive.store.log.write_health import WriteHealth
 from tests.logdrive.store.harness import PATH, SEGMENT, running, submit
 from tests.support import virtual_time
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 
 def _events(scenario: Callable[[], Coroutine[Any, Any, None]]) -> list[str]:

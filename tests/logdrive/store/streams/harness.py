@@ -12,7 +12,7 @@ from logdrive.store.streams.catalog import Catalog
 from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.streams import Streams
 from tests.logdrive.store.harness import running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock
 
 SCOPE, STREAM = "logs", "app"

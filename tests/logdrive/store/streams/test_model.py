@@ -27,7 +27,7 @@ from logdrive.store.streams.state import KeyValueTable, ReaderGroup, StreamConfi
 from logdrive.wire.pravega.attributes import TABLE
 from logdrive.wire.pravega.names import segment_name, transaction_name
 from tests.logdrive.store.streams.harness import Rig, rig
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 SCOPES, STREAMS = ["a", "a", "a", "b"], ["x", "x", "y"]

@@ -29,7 +29,7 @@ from logdrive.store.streams.streams import MAX_TAGS
 from logdrive.wire.pravega.names import segment_id, segment_name
 from tests.logdrive.store.harness import running
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, WRITER, Rig, rig
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 OLD = [segment_id(0, 0), segment_id(1, 0)]

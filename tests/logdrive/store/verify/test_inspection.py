@@ -6,7 +6,7 @@ from logdrive.model.framing import Part
 from logdrive.store.verify.verify import Verification, verify
 from tests.logdrive.store.harness import FIRST_FILE, PATH, SEGMENT, filled, running, submit
 from tests.logdrive.store.verify.test_verify import KEPT, LIMITS, busy
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 

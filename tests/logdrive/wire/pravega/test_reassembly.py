@@ -19,7 +19,7 @@ from logdrive.wire.pravega.appends import (
 from logdrive.wire.pravega.control import KeepAlive
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.reassembly import Assembler, OrderError, WholeAppend
-from tests.support.pravega_framings import W, alone, overflowing, padded, whole_block
+from tests.support.pravega.framings import W, alone, overflowing, padded, whole_block
 
 OTHER = UUID(int=7)
 EVENTS = st.lists(st.binary(max_size=30), min_size=1, max_size=6)

@@ -9,7 +9,7 @@ import pytest
 from agent.config.files import InputTable
 from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, PathPattern
 from logdrive.host.disk import FileStat, SystemDisk
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 FILES = [
     "/logs/a.log",

@@ -7,7 +7,7 @@ import pytest
 from agent.inputs.files.paths.locate import Locator
 from agent.sources.identity import Fingerprinter
 from agent.sources.place import FileLocation
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 
 class BusyDisk(MemoryDisk):

@@ -18,7 +18,7 @@ from logdrive.services.iggy.topics import ensure_topic, find_topic, why_not_dura
 from logdrive.wire.iggy.errors import IggyError, Reason
 from logdrive.wire.iggy.requests import GetClients, GetMe
 from logdrive.wire.iggy.revision import Revision
-from tests.support.iggy_servers import REVISIONS, ServerRevision, iggy_server
+from tests.support.iggy.servers import REVISIONS, ServerRevision, iggy_server
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

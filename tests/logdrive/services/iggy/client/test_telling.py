@@ -24,7 +24,7 @@ from logdrive.wire.iggy.requests import GetMe
 from logdrive.wire.iggy.revision import Revision
 from tests.logdrive.services.iggy.server.served import PORT, iggy_face
 from tests.receiver.world import in_virtual_time
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.virtual_time import VirtualClock
 
 TARGET = IggyTarget("store", PORT)

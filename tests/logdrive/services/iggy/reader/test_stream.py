@@ -23,8 +23,8 @@ from tests.logdrive.pipeline import filling
 from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.services.iggy.reader.memory_topic import as_sent
 from tests.logdrive.services.iggy.reader.topics import create, purge, send, topic_at
-from tests.support.iggy_face import IggyFace
-from tests.support.iggy_servers import DURABLE, REVISIONS, ServerRevision, iggy_server
+from tests.support.iggy.face import IggyFace
+from tests.support.iggy.servers import DURABLE, REVISIONS, ServerRevision, iggy_server
 
 pytestmark = pytest.mark.process
 

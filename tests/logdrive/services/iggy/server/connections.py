@@ -25,7 +25,7 @@ from logdrive.wire.iggy.requests import (
 from logdrive.wire.iggy.requests_codec import encode_request
 from logdrive.wire.iggy.revision import Revision
 from tests.support import virtual_time
-from tests.support.memory_transport import MemoryNetwork, MemoryStream
+from tests.support.memory.transport import MemoryNetwork, MemoryStream
 
 PORT = 8090
 USER = 7

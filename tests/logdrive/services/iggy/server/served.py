@@ -17,8 +17,8 @@ from tests.logdrive.services.iggy.server.connections import LOGIN, Classic
 from tests.logdrive.store.harness import running
 from tests.support import virtual_time
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
-from tests.support.memory_transport import MemoryNetwork, MemoryStream
+from tests.support.memory.disk import MemoryDisk
+from tests.support.memory.transport import MemoryNetwork, MemoryStream
 from tests.support.virtual_time import VirtualClock
 
 PORT = 8090

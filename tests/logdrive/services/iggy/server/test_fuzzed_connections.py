@@ -31,7 +31,7 @@ from tests.logdrive.services.iggy.server.connections import (
     scripted,
 )
 from tests.logdrive.services.iggy.server.test_vsr_dialog import CLIENT, REGISTRATION
-from tests.support.memory_transport import MemoryStream
+from tests.support.memory.transport import MemoryStream
 
 STREAMS = 40
 CONSUMER = Consumer(ConsumerKind.CONSUMER, 1)

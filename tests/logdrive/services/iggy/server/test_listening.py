@@ -30,7 +30,7 @@ from logdrive.wire.iggy.revision import Revision
 from tests.logdrive.services.iggy.server.connections import Classic
 from tests.logdrive.services.iggy.server.served import ServedFace, iggy_face, with_iggy_face
 from tests.support import virtual_time
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 
 CONSUMER = Consumer(ConsumerKind.CONSUMER, 1)
 SENDS = 20

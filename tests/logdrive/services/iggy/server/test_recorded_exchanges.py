@@ -14,7 +14,7 @@ from logdrive.errors import TransientError
 from logdrive.services.iggy.server.config import IggyFaceConfig
 from tests.logdrive.services.iggy.server.served import ServedFace, iggy_face
 from tests.support import virtual_time
-from tests.support.memory_transport import MemoryStream
+from tests.support.memory.transport import MemoryStream
 
 FOLDER = Path(__file__).parents[4] / "vectors/iggy"
 HEAD = 256  # of R3's frames

@@ -31,7 +31,7 @@ from logdrive.wire.iggy.vsr.register import (
 )
 from logdrive.wire.iggy.vsr.results import unframe_result
 from tests.logdrive.services.iggy.server.connections import SEND, ScriptedFace, scripted
-from tests.support.memory_transport import MemoryStream
+from tests.support.memory.transport import MemoryStream
 from tests.support.virtual_time import VirtualClock
 
 CLIENT = bytes(range(16))

@@ -18,8 +18,8 @@ from logdrive.services.reader import SegmentState
 from logdrive.services.sink import NumberConflictError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
 from logdrive.wire.pravega.limits import PRAVEGA_READ_BYTES
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world, virtually, world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world, virtually, world
 
 
 def client_of(made: World) -> AbstractAsyncContextManager[SegmentClient]:

@@ -9,7 +9,7 @@ from logdrive.host.transport import ByteStream
 from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.client.discovery import is_controller
 from tests.receiver.world import in_virtual_time
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.service import HOST, PORT, StoreService
 
 # as Pravega's controller greets

@@ -15,8 +15,8 @@ from logdrive.services.pravega.client.cluster import open_cluster
 from logdrive.services.pravega.client.pooled_connection import PooledConnection
 from logdrive.services.pravega.sink import PravegaSink
 from tests.support.let_go import Made, left_of
-from tests.support.memory_transport import MemoryNetwork
-from tests.support.pravega_peer import virtually
+from tests.support.memory.transport import MemoryNetwork
+from tests.support.pravega.peer import virtually
 from tests.support.service import HOST, PORT, StoreService
 from tests.support.virtual_time import VirtualClock
 

@@ -12,8 +12,8 @@ from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.channel import RequestChannel
 from logdrive.services.pravega.client.writers import SegmentWriters
 from logdrive.services.sink import NumberConflictError
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world
 
 
 @contextlib.asynccontextmanager

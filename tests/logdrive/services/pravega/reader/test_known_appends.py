@@ -21,8 +21,8 @@ from logdrive.wire.pravega.attributes import LOCATES_APPENDS
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.own import LocateAppends
 from logdrive.wire.pravega.segments import ReadSegment
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world
 
 SMALL = StoreLimits(log_file=20_000, page=256, pages=4, read_ahead=4096, direct=False)
 

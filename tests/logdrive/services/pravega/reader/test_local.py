@@ -20,8 +20,8 @@ from logdrive.services.pravega.server.segments.locating import locate_appends
 from logdrive.store.limits import StoreLimits
 from logdrive.store.store_files import find_store_files
 from logdrive.wire.pravega.own import AppendsLocated, LocateAppends
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world
 
 OTHER = "logs/other/0.#epoch.0"
 SMALL = StoreLimits(log_file=20_000, page=256, pages=4, read_ahead=4096, copy=8000)

@@ -4,7 +4,7 @@ from logdrive.model.numbers import ABSENT
 from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.reader.position import reader_position, set_reader_position
 from logdrive.store.readers import reader_key
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega.peer import S, World, in_world
 
 
 @in_world

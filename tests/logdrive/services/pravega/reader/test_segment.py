@@ -15,8 +15,8 @@ from logdrive.model.batch_walker import BatchRef
 from logdrive.model.framing import frame_event, frame_events
 from logdrive.services.pravega.client.client import connect_segment_store
 from logdrive.services.pravega.reader.segment import SegmentReader
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world
 
 
 def header(records: Sequence[bytes], **changes: object) -> bytes:

@@ -26,9 +26,9 @@ from logdrive.store.streams.state import StreamConfig
 from logdrive.store.streams.streams import Streams
 from tests.logdrive.services.pack_batches import no_fault
 from tests.logdrive.store.harness import running
-from tests.support.memory_disk import MemoryDisk
-from tests.support.memory_transport import MemoryNetwork
-from tests.support.pravega_peer import World, in_world
+from tests.support.memory.disk import MemoryDisk
+from tests.support.memory.transport import MemoryNetwork
+from tests.support.pravega.peer import World, in_world
 from tests.support.virtual_time import VirtualClock, run
 
 WRITER = UUID(int=1)

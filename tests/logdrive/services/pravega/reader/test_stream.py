@@ -25,7 +25,7 @@ from tests.logdrive.services.pack_batches import (
     text_batch,
 )
 from tests.logdrive.services.pravega.reader.test_segment import batch, stored
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega.peer import S, World, in_world
 
 
 def piece(event: bytes, start: int, end: int, name: str = "e") -> bytes:

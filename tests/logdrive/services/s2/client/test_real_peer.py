@@ -16,7 +16,7 @@ from logdrive.wire.s2.errors import RangeNotSatisfiableError, S2Error, SeqNumMis
 from logdrive.wire.s2.queries import ReadQuery
 from logdrive.wire.s2.records import AppendInput, Record
 from tests.conftest import unavailable
-from tests.support.s2_lite import S2Lite, s2_lite, why_no_s2_lite
+from tests.support.s2.lite import S2Lite, s2_lite, why_no_s2_lite
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -31,8 +31,8 @@ from tests.logdrive.services.s2.reader.streams import (
     records_of,
     stream_at,
 )
-from tests.support.s2_face import S2Face
-from tests.support.s2_lite import s2_lite, why_no_s2_lite
+from tests.support.s2.face import S2Face
+from tests.support.s2.lite import s2_lite, why_no_s2_lite
 
 
 class Service(Protocol):

@@ -19,7 +19,7 @@ from logdrive.wire.s2.configs import BasinConfig
 from logdrive.wire.s2.errors import S2Error
 from tests.logdrive.store.harness import running
 from tests.support import virtual_time
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock
 
 BASIN = "first-basin"

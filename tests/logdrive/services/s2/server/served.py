@@ -19,8 +19,8 @@ from logdrive.store.streams.catalog import Catalog
 from tests.logdrive.store.harness import running
 from tests.support import virtual_time
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
-from tests.support.memory_transport import MemoryNetwork
+from tests.support.memory.disk import MemoryDisk
+from tests.support.memory.transport import MemoryNetwork
 from tests.support.virtual_time import VirtualClock
 
 BASIN = "first-basin"

@@ -19,7 +19,7 @@ from logdrive.services.s2.server.state import (
 from logdrive.wire.s2.errors import S2Error
 from tests.logdrive.services.s2.server.harness import BASIN, Control, control, in_control, refused
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 EVERYTHING = NameSet(prefix="")

@@ -11,7 +11,7 @@ from logdrive.wire.s2.configs import (
 )
 from logdrive.wire.s2.queries import ListQuery
 from tests.logdrive.services.s2.server.harness import BASIN, Control, control, in_control, refused
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 ALL = ListQuery()

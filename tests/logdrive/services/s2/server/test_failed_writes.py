@@ -3,7 +3,7 @@
 import pytest
 
 from tests.logdrive.services.s2.server.served import BASIN, Face, face
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 BLOCK = 512

@@ -32,7 +32,7 @@ from logdrive.wire.s2.configs import (
 from logdrive.wire.s2.errors import invalid
 from tests.logdrive.services.s2.server.harness import refused
 from tests.logdrive.store.harness import running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.registry_lives import check_lives
 from tests.support.virtual_time import run
 

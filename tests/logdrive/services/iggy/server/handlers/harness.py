@@ -44,7 +44,7 @@ from logdrive.wire.iggy.revision import Revision
 from tests.logdrive.store.harness import running
 from tests.support import virtual_time
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock
 
 STREAM, TOPIC = "logs", "app"

@@ -24,7 +24,7 @@ from tests.logdrive.services.iggy.server.handlers.harness import (
     refused,
     users_file,
 )
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 

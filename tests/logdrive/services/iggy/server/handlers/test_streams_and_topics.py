@@ -32,7 +32,7 @@ from tests.logdrive.services.iggy.server.handlers.harness import (
     refused,
     with_iggy,
 )
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 

@@ -57,7 +57,7 @@ from tests.logdrive.services.iggy.server.handlers.harness import (
     users_file,
     with_iggy,
 )
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 EVE = CreateUser("eve", "secret")

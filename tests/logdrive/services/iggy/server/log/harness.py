@@ -19,7 +19,7 @@ from logdrive.wire.iggy.messages.envelope import StoredMessage
 from logdrive.wire.iggy.messages.sending import encode_sent
 from logdrive.wire.iggy.revision import Revision
 from tests.logdrive.store.harness import SEGMENT, running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock
 
 FOREIGN = UUID(int=77)

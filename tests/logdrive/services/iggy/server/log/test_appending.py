@@ -19,7 +19,7 @@ from tests.logdrive.services.iggy.server.log.harness import (
     sent,
 )
 from tests.logdrive.store.harness import SEGMENT, running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import EPOCH_MS, run
 
 REVISIONS = [Revision.R0, Revision.R1, Revision.R2C, Revision.R3]

@@ -21,7 +21,7 @@ from tests.logdrive.services.iggy.server.log.harness import (
     sent,
 )
 from tests.logdrive.store.harness import SEGMENT, running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 OTHER = "logs/app/1.#epoch.0"

@@ -18,7 +18,7 @@ from tests.logdrive.services.iggy.server.log.harness import (
     sent,
 )
 from tests.logdrive.store.harness import running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 ON = Deduplication(entries=100, seconds=60)

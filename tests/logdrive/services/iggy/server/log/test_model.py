@@ -38,7 +38,7 @@ from tests.logdrive.services.iggy.server.log.harness import (
     sent,
 )
 from tests.logdrive.store.harness import SEGMENT, running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import EPOCH_MS, VirtualClock, run
 
 LIMITS = StoreLimits(log_file=20_000, group=3000, read_ahead=300, pending=6000, copy=500)

@@ -11,7 +11,7 @@ from logdrive.services.numbering.segments import NumberedSegments
 from logdrive.wire.iggy.errors import IggyError, Reason
 from tests.logdrive.services.iggy.server.log.harness import append_raw, messages, sent
 from tests.logdrive.store.harness import SEGMENT, running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 

@@ -35,7 +35,7 @@ from logdrive.wire.iggy.requests import (
     UpdateTopic,
 )
 from tests.logdrive.services.iggy.server.handlers.harness import Face, iggy_handlers
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 STREAMS, TOPICS = ("logs", "two words", "logs-2"), ("app", "_x", "app-2")

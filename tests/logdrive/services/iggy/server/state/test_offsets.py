@@ -16,7 +16,7 @@ from logdrive.services.iggy.server.state.offsets import (
 )
 from logdrive.store.engine import Store
 from tests.logdrive.store.harness import running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 HERE, THERE = "logs/app/0.#epoch.0", "logs/app/1.#epoch.0"

@@ -17,7 +17,7 @@ from logdrive.store.engine import Store
 from logdrive.store.streams.catalog import Catalog
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 from tests.logdrive.store.harness import running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock
 
 NODE = ("127.0.0.1", 6000)

@@ -19,9 +19,9 @@ from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.segments import NO_VALUE, CreateSegment, ReadSegment
 from logdrive.wire.pravega.tables import CreateTableSegment, TableEntry, TableKey
 from tests.logdrive.wire.pravega.messages import MESSAGES, instances
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world
-from tests.support.pravega_tables import T, put
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world
+from tests.support.pravega.tables import T, put
 
 NAMES = st.sampled_from([S, T, "a", f"{S}#transaction.1"])
 NUMBERS = st.integers(-2, 60)

@@ -35,8 +35,8 @@ from logdrive.wire.pravega.control import (
 from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.reassembly import OrderError, WholeAppend
 from tests.support import virtual_time
-from tests.support.pravega_framings import W, alone, overflowing, padded, whole_block
-from tests.support.pravega_peer import Peer, S, World, in_world, virtually, world
+from tests.support.pravega.framings import W, alone, overflowing, padded, whole_block
+from tests.support.pravega.peer import Peer, S, World, in_world, virtually, world
 
 EVENTS = [b"one", b"", b"three" * 100]
 DATA = frame_events(EVENTS)

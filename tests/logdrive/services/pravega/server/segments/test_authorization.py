@@ -49,8 +49,8 @@ from logdrive.wire.pravega.tables import (
     RemoveTableKeys,
     UpdateTableEntries,
 )
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import Peer, S, World, virtually, world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import Peer, S, World, virtually, world
 from tests.support.virtual_time import VirtualClock
 
 OTHER = "logs/other/0.#epoch.0"

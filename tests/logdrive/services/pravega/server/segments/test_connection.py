@@ -30,8 +30,8 @@ from logdrive.wire.pravega.layout import Message
 from logdrive.wire.pravega.limits import PRAVEGA_UNACKED_BYTES
 from logdrive.wire.pravega.segments import CreateSegment, ReadSegment, SegmentCreated, SegmentRead
 from tests.support import virtual_time
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world, virtually, world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world, virtually, world
 
 
 @in_world

@@ -23,8 +23,8 @@ from logdrive.wire.pravega.appends import (
 from logdrive.wire.pravega.codec import encode
 from logdrive.wire.pravega.control import KeepAlive
 from logdrive.wire.pravega.segments import ReadSegment, SegmentRead
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import Peer, S, World, in_world, virtually, world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import Peer, S, World, in_world, virtually, world
 
 CAPACITY = 1000
 EVENTS = [b"event %d" % n * 10 for n in range(7)]

@@ -21,9 +21,9 @@ from logdrive.wire.pravega.segments import (
     ReadSegment,
     SegmentRead,
 )
-from tests.support.memory_transport import MemoryStream
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import Peer, S, World, in_world
+from tests.support.memory.transport import MemoryStream
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import Peer, S, World, in_world
 
 _MANY = 4 * TURN_STEPS
 

@@ -13,8 +13,8 @@ from logdrive.services.pravega.server.segments.fencing import WriterClaim
 from logdrive.wire.pravega.appends import AppendBlockEnd, AppendSetup, SetupAppend
 from logdrive.wire.pravega.segments import ReadSegment
 from tests.support.let_go import Made
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import Peer, S, virtually, world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import Peer, S, virtually, world
 
 
 async def closes(peer: Peer) -> None:

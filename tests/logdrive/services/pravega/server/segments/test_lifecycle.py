@@ -60,8 +60,8 @@ from logdrive.wire.pravega.segments import (
     StreamSegmentInfo,
     TruncateSegment,
 )
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import Peer, S, World, in_world, virtually, world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import Peer, S, World, in_world, virtually, world
 
 SOURCE = f"{S}#transaction.{'0' * 32}"
 OTHER = f"{S}#transaction.{'1' * 32}"

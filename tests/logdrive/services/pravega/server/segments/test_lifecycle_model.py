@@ -35,8 +35,8 @@ from logdrive.wire.pravega.segments import (
     StreamSegmentInfo,
     TruncateSegment,
 )
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import World, in_world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import World, in_world
 
 NAMES = ("a/s/0.#epoch.0", "a/s/1.#epoch.0", "a/s/0.#epoch.0#transaction.1")
 

@@ -7,9 +7,9 @@ from logdrive.services.pravega.server import endpoint
 from logdrive.services.pravega.server.segments.listen import serve_segment_store
 from logdrive.store.engine import Store
 from tests.support.inline import InlineExecutor
-from tests.support.memory_disk import MemoryDisk
-from tests.support.memory_transport import MemoryNetwork
-from tests.support.pravega_peer import virtually
+from tests.support.memory.disk import MemoryDisk
+from tests.support.memory.transport import MemoryNetwork
+from tests.support.pravega.peer import virtually
 from tests.support.virtual_time import VirtualClock
 
 

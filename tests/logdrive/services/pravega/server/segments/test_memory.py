@@ -32,8 +32,8 @@ from logdrive.wire.pravega.own import AppendsLocated, LocateAppends
 from logdrive.wire.pravega.reassembly import WholeAppend
 from logdrive.wire.pravega.segments import ReadSegment, SegmentRead
 from logdrive.wire.pravega.tables import UpdateTableEntries
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import Peer, S, virtually, world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import Peer, S, virtually, world
 
 _TOTAL = 16 * MIB
 _MESSAGE = 15 * MIB

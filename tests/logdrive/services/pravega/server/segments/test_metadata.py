@@ -19,8 +19,8 @@ from logdrive.wire.pravega.segments import (
     UpdateSegmentAttribute,
     UpdateSegmentPolicy,
 )
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world
 
 
 @in_world

@@ -22,8 +22,8 @@ from logdrive.wire.pravega.appends import (
 )
 from logdrive.wire.pravega.control import InvalidEventNumber
 from logdrive.wire.pravega.layout import Message
-from tests.support.pravega_framings import alone, overflowing, padded, whole_block
-from tests.support.pravega_peer import Peer, S, World, in_world
+from tests.support.pravega.framings import alone, overflowing, padded, whole_block
+from tests.support.pravega.peer import Peer, S, World, in_world
 
 WRITERS = [UUID(int=n) for n in range(3)]
 CONNECTIONS = 2

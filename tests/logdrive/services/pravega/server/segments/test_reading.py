@@ -8,8 +8,8 @@ from logdrive.wire.pravega.appends import SetupAppend
 from logdrive.wire.pravega.control import ErrorMessage, KeepAlive, NoSuchSegment, SegmentIsSealed
 from logdrive.wire.pravega.limits import PRAVEGA_READ_BYTES, PRAVEGA_TAIL_READS
 from logdrive.wire.pravega.segments import ReadSegment, SegmentRead
-from tests.support.pravega_framings import W
-from tests.support.pravega_peer import S, World, in_world
+from tests.support.pravega.framings import W
+from tests.support.pravega.peer import S, World, in_world
 
 TEN = b"0123456789"
 

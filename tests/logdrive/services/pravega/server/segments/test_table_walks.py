@@ -13,8 +13,8 @@ from logdrive.wire.pravega.tables import (
     TableKeysRead,
     TableSegmentInfo,
 )
-from tests.support.pravega_peer import World, in_world
-from tests.support.pravega_tables import T, content, entry, put, remove, table, versions
+from tests.support.pravega.peer import World, in_world
+from tests.support.pravega.tables import T, content, entry, put, remove, table, versions
 
 
 @in_world

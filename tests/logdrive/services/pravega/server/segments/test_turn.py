@@ -5,7 +5,7 @@ import asyncio
 from logdrive.net.turns import PORTION_SECONDS, Turns
 from logdrive.services.pravega.server.segments.turn import TURN_STEPS, ConnectionTurn
 from tests.support import virtual_time
-from tests.support.pravega_peer import virtually
+from tests.support.pravega.peer import virtually
 
 
 @virtually

@@ -12,7 +12,7 @@ from logdrive.store.streams.journal import Journal
 from logdrive.store.streams.state import KeyValueTable, MapPut, ReaderGroup, StreamConfig, StreamCut
 from logdrive.wire.pravega.names import segment_id, segment_name
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, rig
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 OLD = [segment_id(0, 0), segment_id(1, 0)]

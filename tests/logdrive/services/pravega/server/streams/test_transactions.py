@@ -15,7 +15,7 @@ from logdrive.store.streams.errors import (
 )
 from logdrive.wire.pravega.names import segment_id, segment_name, transaction_name
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, Rig, rig
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 OLD = [segment_id(0, 0), segment_id(1, 0)]

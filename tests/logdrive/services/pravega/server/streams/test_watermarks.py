@@ -28,7 +28,7 @@ from logdrive.store.streams.state import (
 from logdrive.wire.pravega.names import segment_id
 from tests.logdrive.services.pravega.server.streams.marks import Mark, Timed
 from tests.logdrive.store.streams.harness import SCOPE, STREAM, rig
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 

@@ -28,7 +28,7 @@ from logdrive.store.engine import Store
 from logdrive.store.limits import StoreLimits
 from logdrive.wire.pravega.tables import NOT_THERE, TableEntry, TableKey
 from tests.logdrive.store.harness import running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 T = "g/t_kvtable/0.#epoch.0"

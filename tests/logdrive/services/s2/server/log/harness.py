@@ -17,7 +17,7 @@ from logdrive.wire.s2.protobuf import decode_read_batch
 from logdrive.wire.s2.queries import ReadQuery
 from logdrive.wire.s2.records import AppendInput, Record, SequencedRecord
 from tests.logdrive.store.harness import SEGMENT, running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock
 
 FOREIGN = UUID(int=77)

@@ -28,7 +28,7 @@ from tests.logdrive.services.s2.server.log.harness import (
     stream,
 )
 from tests.logdrive.store.harness import SEGMENT
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import EPOCH_MS, run
 
 

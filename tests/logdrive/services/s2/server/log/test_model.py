@@ -39,7 +39,7 @@ from logdrive.wire.s2.records import (
 )
 from tests.logdrive.services.s2.server.log.harness import append_raw, opened
 from tests.logdrive.store.harness import SEGMENT, running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import run
 
 LIMITS = StoreLimits(log_file=20_000, group=3000, read_ahead=300, pending=6000, copy=500)

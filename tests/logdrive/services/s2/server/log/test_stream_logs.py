@@ -16,7 +16,7 @@ from logdrive.wire.s2.errors import S2Error
 from logdrive.wire.s2.queries import ReadQuery
 from tests.logdrive.services.s2.server.log.harness import bodies
 from tests.logdrive.store.harness import SEGMENT, running
-from tests.support.memory_disk import MemoryDisk
+from tests.support.memory.disk import MemoryDisk
 from tests.support.virtual_time import VirtualClock, run
 
 
