@@ -21,35 +21,35 @@ class _Group:
 
     def __init__(self) -> None:
         self.level = "warning"  # name of the log's method
-        self.files = 0  # how many files
-        self.path = ""  # the first file's
+        self.paths: dict[str, None] = {}  # of the files, in order
         self.words: dict[str, Any] = {}  # the fields that all of them have in common
         self.since = 0.0  # when the first file came (monotonic, s)
         self.written_at: float | None = None  # when a line was written last (monotonic, s)
 
     def add(self, path: str, words: dict[str, Any], now: float) -> None:
-        """Count one more file."""
-        if not self.files:
-            self.path, self.words, self.since = path, words, now
+        """Count a file, once however often it is told of."""
+        if not self.paths:
+            self.words, self.since = words, now
         else:
             self.words = {
                 key: self.words[key] for key in self.words if words.get(key) == self.words[key]
             }
-        self.files += 1
+        self.paths[path] = None
 
     def is_due(self, now: float) -> bool:
         """Return whether the line is to be written now."""
-        if not self.files or now - self.since < _COUNTING_SECONDS:
+        if not self.paths or now - self.since < _COUNTING_SECONDS:
             return False
         return self.written_at is None or now - self.written_at >= _AGAIN_SECONDS
 
     def take_fields(self, now: float) -> dict[str, Any]:
         """Return the fields of the line, and start counting again."""
-        fields = (
-            {"path": self.path} if self.files == 1 else {"files": self.files, "example": self.path}
-        )
+        path = next(iter(self.paths))
+        fields: dict[str, Any] = {"path": path}
+        if len(self.paths) > 1:
+            fields = {"files": len(self.paths), "example": path}
         fields |= self.words
-        self.files, self.words, self.written_at = 0, {}, now
+        self.paths, self.words, self.written_at = {}, {}, now
         return fields
 
 
@@ -87,7 +87,7 @@ class FileLog:
         """Write all lines that wait."""
         now = self._clock.monotonic()
         for event, group in self._groups.items():
-            if group.files:
+            if group.paths:
                 self._write(event, group, now)
 
     def _add(self, level: str, event: str, path: str, words: dict[str, Any]) -> None:

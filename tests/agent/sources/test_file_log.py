@@ -49,3 +49,23 @@ def test_many_files_are_one_line_with_what_they_have_in_common_and_every_file_co
         assert sum(line["files"] for line in lines if line["log_level"] == "error") == 3000
 
     run(main())
+
+
+def test_a_file_that_is_told_of_again_and_again_is_one_file() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        log = FileLog(structlog.get_logger(), clock)
+        with capture_logs() as lines:
+            for _ in range(120):
+                log.warning("file can't be read", "/a", reason="Permission denied")
+                await clock.sleep(0.5)
+            log.flush()
+        told = {
+            "event": "file can't be read",
+            "log_level": "warning",
+            "path": "/a",
+            "reason": "Permission denied",
+        }
+        assert lines == [told]
+
+    run(main())
