@@ -53,6 +53,7 @@ class Operations:
             tailer=parts.tailer,
             restorer=parts.restorer,
             rematcher=parts.rematcher,
+            disk=host.disk,
             clock=host.clock,
             log=log,
         )

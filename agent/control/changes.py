@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from agent.control.finding import find_source
+from agent.control.finding import find_source, find_source_in_place
 from agent.control.messages import (
     Change,
     ChangeRequest,
@@ -31,6 +31,7 @@ from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
 from logdrive.model.numbers import position_of
 
 
@@ -45,6 +46,7 @@ class SourceChanges:
         tailer: Tailer,
         restorer: Restorer,
         rematcher: Rematcher,
+        disk: Disk,
         clock: Clock,
         log: Any,
     ) -> None:
@@ -53,6 +55,7 @@ class SourceChanges:
         self._tailer = tailer
         self._restorer = restorer
         self._rematcher = rematcher
+        self._disk = disk
         self._clock = clock
         self._log = log
 
@@ -71,7 +74,7 @@ class SourceChanges:
     # The changes ---------------------------------------------------------------------------------
 
     def _skip(self, request: SkipRequest) -> Change:
-        source, generation = self._find_file(request, "skipped")
+        source, generation, chosen = self._find_file(request, "skipped")
         self._settle(source)
         try:
             self._tailer.open_source(source)
@@ -94,7 +97,7 @@ class SourceChanges:
         text = (
             f"{end - begin:,} bytes of {self._path(source)}, from {begin:,} to {end:,}, are never "
             f"sent{under_way}: a gap record says what was left out, and the audit counts it as "
-            "skipped, not as lost"
+            f"skipped, not as lost{chosen}"
         )
         return self._do(
             request,
@@ -115,7 +118,7 @@ class SourceChanges:
         self._send_queue.enqueue(source, self._clock.monotonic())
 
     def _resend(self, request: ResendRequest) -> Change:
-        source, generation = self._find_file(request, "sent again")
+        source, generation, chosen = self._find_file(request, "sent again")
         if source.ending is not None:  # what replaced it has a source of its own, and the copy none
             raise ControlError(
                 f"{self._path(source)} was truncated or removed, and is read to its end from a "
@@ -126,7 +129,7 @@ class SourceChanges:
         text = (
             f"{path} is sent again from its beginning, {generation.seen:,} bytes so far: what was "
             f"sent before, up to {source.sent_position:,}, is then there twice, under two sources. "
-            'The first ends as "resent", so the audit takes it for no duplicate'
+            f'The first ends as "resent", so the audit takes it for no duplicate{chosen}'
         )
         return self._do(
             request,
@@ -246,9 +249,14 @@ class SourceChanges:
 
     # What may be changed --------------------------------------------------------------------------
 
-    def _find_file(self, request: ChangeRequest, done: str) -> tuple[Source, Generation]:
-        """Return the living source that *request* names, and its file."""
-        found = find_source(self._registry, request.source)
+    def _find_file(self, request: ChangeRequest, done: str) -> tuple[Source, Generation, str]:
+        """Return the living source that *request* names, its file, and how it was chosen.
+
+        The latter ends a sentence; it is "" where the name stands for one source alone.
+        """
+        found, chosen = find_source_in_place(
+            self._registry, request.source, self._stands_at_its_path
+        )
         if isinstance(found, CheckpointEntry):
             why = f"has ended ({found.ended})" if found.ended else "is not read now"
             raise ControlError(
@@ -260,7 +268,18 @@ class SourceChanges:
             raise ControlError(
                 f"{self._path(found)} is no file that can be read again, so it can't be {done}"
             )
-        return found, generation
+        return found, generation, f". {chosen}" if chosen else ""
+
+    def _stands_at_its_path(self, source: Source) -> bool:
+        """Return whether the file of *source* is what stands at its path now."""
+        # of a truncated file, the next life stands there
+        if source.living is None or source.ending is not None:
+            return False
+        place = source.living.place
+        try:
+            return place.is_at(self._disk.stat(place.path))
+        except OSError:
+            return False
 
     def _settle(self, source: Source) -> None:
         """Refuse a source of which it is not known yet what the store has."""

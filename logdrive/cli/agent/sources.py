@@ -35,7 +35,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def source() -> None:
     """List the sources of the running agent, and change one: a source is one life of one file.
 
-    SOURCE is its path, or the first six or more characters of its origin id.
+    SOURCE is its path, or the first six or more characters of its origin id. Rotated files keep
+    their first path: to skip and resend, it means the file that stands there now.
     """
 
 

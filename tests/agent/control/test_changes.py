@@ -451,6 +451,60 @@ def test_sources_are_named_by_path_or_by_the_beginning_of_their_id() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("do", ["skip", "resend"])
+def test_a_path_means_the_file_that_stands_there_though_rotated_ones_were_found_under_it(
+    do: str,
+) -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        for number in range(2):
+            world.disk.replace(LOG, f"{LOG}.{number}")
+            world.write(lines(10 * number + 10, 10))
+            await world.clock.sleep(10)
+        await world.crash_reader()
+        world.write(lines(50, 10))
+        await world.clock.sleep(6)
+        assert world.agent is not None
+        registry = world.agent.registry
+        assert [registry.path_of(source) for source in registry.sources] == [LOG] * 3
+        newest = list(registry.sources)[-1]
+
+        answer = await ask(world, do, source=LOG)
+        assert answer.change is not None, answer.error
+        assert answer.change.origin == str(newest.origin)
+        chosen = f"3 sources have this path: this is {newest.origin}, whose file stands there now"
+        assert answer.change.text.endswith(f". {chosen}")
+
+        world.disk.replace(LOG, f"{LOG}.2")
+        refused = await ask(world, do, source=LOG)
+        assert "sources have it: name one by its id" in refused.error
+        await world.stop()
+
+    run(main())
+
+
+def test_of_a_file_that_was_truncated_its_path_means_the_life_after_that__G5() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 10))
+        reader.ack_seconds = 3.0
+        world.write(lines(10, 10))
+        await world.clock.sleep(1)
+        world.truncate()
+        world.write(lines(20, 10))
+        await world.clock.sleep(6)
+        assert world.agent is not None
+        old, new = world.agent.registry.sources
+        assert (old.ended, old.ending is None, new.ending) == (None, False, None)
+        answer = await ask(world, "resend", source=LOG, dry_run=True)
+        assert answer.change is not None, answer.error
+        assert answer.change.origin == str(new.origin)
+        await world.stop()
+
+    run(main())
+
+
 @pytest.mark.parametrize(
     ("settings", "end"),
     [
