@@ -4,7 +4,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from agent.config.output import OutputTable
@@ -173,10 +174,9 @@ class Connector:
                 raise RetiredError("other settings came while it was made")
             choice = self._choose(host, stream.peer)
             dialect = self._open_dialect(choice)
-            session = self._open_session(host, dialect, stream)
+            session = self._open_session(host, choice, dialect, stream)
             self.session, self.host, self._failure = session, host, ""
             self._counts.made += 1
-            self._log_connected(host, choice)
             await session.run()
 
         except ProtocolError as error:
@@ -297,7 +297,7 @@ class Connector:
         return LumberjackSender(services, "zlib" if _codec(settings) else None, choice)
 
     def _open_session(
-        self, host: str, dialect: SendingDialect, stream: ByteStream
+        self, host: str, choice: DialectChoice, dialect: SendingDialect, stream: ByteStream
     ) -> SenderSession:
         """Return the session of a new connection to *host*, which gets its sources."""
         if host != self._last_host:
@@ -315,16 +315,31 @@ class Connector:
             dialect,
             stream,
             on_idle=self._changed.set,
+            on_lasting=self._announce(host, choice),
             on_proved=lambda: spread.on_proved(queue),
             retire_at=retire_at,
         )
 
-    def _log_connected(self, host: str, choice: DialectChoice) -> None:
-        """Log the dialect and the reason: as a warning the first time the agent fell back."""
-        log = self._services.log
-        tell = log.warning if choice.fell_back and choice != self._choice else log.info
+    def _announce(self, host: str, choice: DialectChoice) -> Callable[[], None]:
+        """Log the dialect and the reason, or return what does so once the connection lasts.
+
+        After a failure it waits for that: a receiver that ends each connection at once, such as for
+        want of a certificate under TLS 1.3, would be told of with each. The first time the agent
+        falls back is a warning, and does not wait.
+        """
+        log, anew = self._services.log, choice.fell_back and choice != self._choice
         self._choice = choice
-        tell("connected", host=host, dialect=choice.dialect, because=choice.reason)
+        tell = partial(
+            log.warning if anew else log.info,
+            "connected",
+            host=host,
+            dialect=choice.dialect,
+            because=choice.reason,
+        )
+        if self._policy.has_failed and not anew:
+            return tell
+        tell()
+        return lambda: None
 
     def _describe_culprit(self) -> str:
         """Return what a peer that breaks the protocol most likely is, for an error message."""

@@ -49,7 +49,8 @@ _LOOKS: Final = 4
 class SenderSession:
     """Serves one connection; discard it afterwards.
 
-    *on_idle* is called when the session has done all that it can do for now, *on_proved* when its
+    *on_idle* is called when the session has done all that it can do for now, *on_lasting* once the
+    peer has answered or has let it stand for a while with nothing to answer, *on_proved* when its
     first run is stored. At *retire_at* (monotonic seconds) it ends as after `retire`.
     """
 
@@ -60,6 +61,7 @@ class SenderSession:
         stream: ByteStream,
         *,
         on_idle: Callable[[], None],
+        on_lasting: Callable[[], None] = lambda: None,
         on_proved: Callable[[], None] = lambda: None,
         retire_at: float | None = None,
     ) -> None:
@@ -67,6 +69,7 @@ class SenderSession:
         self._dialect = dialect
         self._stream = stream
         self._on_idle = on_idle
+        self._on_lasting = on_lasting
         self._on_proved = on_proved
         self._retire_at = retire_at
         # Why it is to end at the end of a window, "" while it is not.
@@ -87,6 +90,8 @@ class SenderSession:
         self._moved = self._heard
         # How many answers came that were no keepalives.
         self.progress = 0
+        # Whether `on_lasting` was called.
+        self._lasting = False
         # Whether anything was received.
         self.frame_received = False
         # Whether nothing was in flight, and no answer awaited, when the connection ended.
@@ -312,7 +317,13 @@ class SenderSession:
         else:
             self._acknowledge_runs(runs)
 
+    def _note_lasting(self) -> None:
+        if not self._lasting:
+            self._lasting = True
+            self._on_lasting()
+
     def _note_progress(self) -> None:
+        self._note_lasting()
         self.progress += 1
         self._moved = self._heard
         self._services.send_queue.wake()
@@ -326,6 +337,7 @@ class SenderSession:
             # the peer owes nothing, and may be silent
             if self.is_settled:
                 self._heard = self._moved = now
+                self._note_lasting()
                 reconnect_at = self._dialect.reconnect_at
                 if reconnect_at is not None and now >= reconnect_at:
                     raise EndedError("looking for logdrive/1 again", idle=False)

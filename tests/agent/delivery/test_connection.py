@@ -53,6 +53,54 @@ def test_a_draining_receiver_is_left_for_another_at_once__E0() -> None:
     run(main())
 
 
+def test_connected_is_logged_after_failures_only_once_the_receiver_has_answered() -> None:
+    async def main() -> None:
+        world = World()
+
+        async def turn_away(_stream: ByteStream) -> None:
+            """End the connection at once, as TLS 1.3 does for want of a client's certificate."""
+
+        host = world.network.host("reader")
+        listener = await host.listen("0.0.0.0", 5044, None, turn_away)
+        world.write(lines(0, 10))
+        with capture_logs() as logs:
+            world.start()
+            await world.clock.sleep(120)
+        events = [entry["event"] for entry in logs if entry["event"].startswith("connect")]
+        assert events.count("connection failed") > 3
+        assert events.count("connected") == 1
+
+        await listener.close()
+        await world.reader()
+        with capture_logs() as logs:
+            await world.settle(200)
+        events = [entry["event"] for entry in logs if entry["event"].startswith("connect")]
+        assert events[-1] == "connected"
+        await world.stop()
+
+    run(main())
+
+
+def test_connected_is_logged_after_a_failure_though_there_is_nothing_to_send() -> None:
+    async def main() -> None:
+        world = World()
+        world.settings["output"]["timeout_seconds"] = 8
+        await world.ships(lines(0, 10))
+        with capture_logs() as logs:
+            await world.crash_reader()
+            await world.clock.sleep(10)
+            reader = await world.reader()
+            connections = reader.connections
+            await world.clock.sleep(60)
+        assert reader.connections == connections + 1
+        events = [entry["event"] for entry in logs if entry["event"].startswith("connect")]
+        assert events.count("connected") == 1
+        assert events[-1] == "connected"
+        await world.stop()
+
+    run(main())
+
+
 @pytest.mark.parametrize(("code", "most"), [(3, 30), (4, 4), (1, 4)])
 def test_a_refusing_receiver_is_tried_again_later_for_graver_reasons(code: int, most: int) -> None:
     async def main() -> None:
