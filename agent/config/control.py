@@ -1,21 +1,38 @@
 """The [control] table: how operators reach the running agent."""
 
+from typing import Annotated
+
 import msgspec
 
 from logdrive.address import host_port
+from logdrive.config.bounds import checked
 
 SOCKET_NAME = "control.sock"
 """Name of the control socket in the state directory, by default."""
 
 DEFAULT_METRICS_PORT = 9600
-SOCKET_PATH_BYTES = 107
-"""The longest path that a Unix socket may have on Linux."""
+SOCKET_SUFFIX = ".new"
+"""Behind the path of the control socket until it has its mode."""
+SOCKET_PATH_BYTES = 107 - len(SOCKET_SUFFIX)
+"""The longest path of the control socket: Linux has 107 bytes for one, and the suffix is in them.
+"""
+
+
+def _check_socket(path: str) -> None:
+    """Refuse a path at which no socket can be made; "" is none."""
+    if path and not path.startswith("/"):
+        raise ValueError(f"{path!r} must be an absolute path, as in /run/logdrive/control.sock")
+    if len(path.encode()) > SOCKET_PATH_BYTES:
+        raise ValueError(
+            f"{path!r} has more than {SOCKET_PATH_BYTES} bytes, the most that the path of the "
+            "control socket may have: choose a shorter one"
+        )
 
 
 class ControlTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [control] table: the control socket, and the address of metrics and health."""
 
-    socket: str | None = None
+    socket: Annotated[str, checked(_check_socket)] | None = None
     """Path of the control socket; by default `control.sock` in the state directory. "" for none."""
 
     metrics: str = ""
@@ -26,13 +43,7 @@ class ControlTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def __post_init__(self) -> None:
         """Refuse what can't be listened at."""
-        if self.socket and not self.socket.startswith("/"):
-            raise ValueError("socket must be an absolute path, as in /run/logdrive/control.sock")
-        if self.socket and len(self.socket.encode()) > SOCKET_PATH_BYTES:
-            raise ValueError(
-                f"socket has more than {SOCKET_PATH_BYTES} bytes, the most that a Unix socket's "
-                "path may have: choose a shorter one"
-            )
+        _check_socket(self.socket or "")
         if self.metrics:
             host_port(self.metrics, DEFAULT_METRICS_PORT)  # raises ValueError
         if self.behind_seconds < 0:

@@ -13,7 +13,7 @@ import stat
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final
 
-from agent.config.control import SOCKET_PATH_BYTES
+from agent.config.control import SOCKET_PATH_BYTES, SOCKET_SUFFIX
 from agent.control.messages import REQUEST_BYTES, ControlAnswer, encode_answer
 from logdrive.errors import file_error_text
 
@@ -59,8 +59,11 @@ async def serve_control(path: str, answer: AnswerLine, log: Any) -> AsyncIterato
 
 async def _listen(path: str, connections: "_Connections") -> asyncio.Server:
     """Return a server that listens at *path*. Raises OSError."""
-    if len(os.fsencode(path)) > SOCKET_PATH_BYTES - len(_TEMPORARY):
-        raise OSError(f"its path has more than {SOCKET_PATH_BYTES - len(_TEMPORARY)} bytes")
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+        raise OSError(
+            f"its path has more than {SOCKET_PATH_BYTES} bytes: write a shorter one as `socket` in "
+            "[control]"
+        )
     if _is_served(path):
         raise OSError("another process listens there")
     # the socket of an agent that was killed is replaced, a file of somebody else's never
@@ -68,7 +71,7 @@ async def _listen(path: str, connections: "_Connections") -> asyncio.Server:
         raise OSError("it is there, and is no socket")
 
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    temporary = path + _TEMPORARY
+    temporary = path + SOCKET_SUFFIX
     try:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
@@ -82,9 +85,6 @@ async def _listen(path: str, connections: "_Connections") -> asyncio.Server:
         listening.close()
         raise
     return server
-
-
-_TEMPORARY: Final = ".new"
 
 
 def _is_served(path: str) -> bool:

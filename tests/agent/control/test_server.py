@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import stat
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from agent.config.control import SOCKET_PATH_BYTES, ControlTable
 from agent.control.client import NoAgentError, RefusedRequestError, ask_agent
 from agent.control.messages import REQUEST_BYTES, StatusRequest
 from agent.control.server import serve_control
@@ -91,6 +93,20 @@ def test_a_file_that_the_socket_s_path_names_by_mistake_is_left_alone(tmp_path: 
         assert path.read_text() == "[agent]"
 
     asyncio.run(main())
+
+
+def test_the_longest_path_that_the_configuration_takes_can_be_listened_at() -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "x" * (SOCKET_PATH_BYTES - len(directory) - 1))
+        ControlTable(socket=str(path))
+        with pytest.raises(ValueError, match="more than 103 bytes"):
+            ControlTable(socket=f"{path}x")
+
+        async def main() -> None:
+            async with serve_control(str(path), _echo, _Log()):
+                assert await _ask(path, b"x\n") == b"answer to x\n"
+
+        asyncio.run(main())
 
 
 @pytest.mark.parametrize("name", ["no such directory/c.sock", "x" * 110])
