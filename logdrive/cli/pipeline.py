@@ -10,6 +10,8 @@ import click
 from logdrive.address import host_port
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.lazy import LazyCommands
+from logdrive.cli.log_forms import LogForm
+from logdrive.cli.log_options import log_format_option
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pipeline_plan import (
     parse_start_option,
@@ -135,6 +137,7 @@ def pipeline() -> None:
     callback=lambda _, __, value: _check_address(value),
     help="Show Prometheus figures of the run at http://HOST:PORT/metrics.",
 )
+@log_format_option
 @access_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 def run(
@@ -148,6 +151,7 @@ def run(
     reader: str | None,
     master: str | None,
     metrics: str | None,
+    log_format: LogForm,
     access: AccessOptions,
     as_json: bool,
 ) -> None:
@@ -167,7 +171,7 @@ def run(
 
     from logdrive.pipeline.metrics import RunMetrics
 
-    configure_logging("info")
+    configure_logging("info", log_format)
     settle_heap()
     plan = (
         plan_from_config(path, once, master)

@@ -100,7 +100,7 @@ def show_progress(
 
 @contextmanager
 def _print_start() -> Iterator[None]:
-    print(_IN_BACKGROUND, file=sys.stderr, flush=True)
+    structlog.get_logger("pipeline").info(_IN_BACKGROUND)
     yield
 
 

@@ -8,6 +8,8 @@ import structlog
 
 from logdrive.address import host_port_text
 from logdrive.check import Finding
+from logdrive.cli.log_forms import LogForm
+from logdrive.cli.log_options import log_format_option, log_level_option
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.config.load import load_config, name_keys_in_errors
@@ -39,18 +41,14 @@ def receiver() -> None:
     epilog="Example: logdrive receiver run --config /etc/logdrive/receiver.toml",
 )
 @_config
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-)
-def run(path: str, log_level: str) -> None:
+@log_level_option
+@log_format_option
+def run(path: str, log_level: str, log_format: LogForm) -> None:
     """Receive until SIGTERM, then drain.
 
     Draining makes everything that was received durable and acknowledges it.
     """
-    configure_logging(log_level, one_a_minute=True)
+    configure_logging(log_level, log_format, one_a_minute=True)
     config = load_config(path, ReceiverConfig, os.environ)
 
     def started(listeners: Started) -> None:

@@ -13,6 +13,8 @@ from rich.table import Table
 from logdrive.address import IggyAddress, S2Address, host_port_text
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.letters.dead_letters import dead_letters_group
+from logdrive.cli.log_forms import LogForm
+from logdrive.cli.log_options import log_format_option, log_level_option
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pack_faults import PackFaultPrinter
 from logdrive.cli.printed_lines import print_lines
@@ -68,19 +70,15 @@ store.add_command(verify)
     type=click.Path(dir_okay=False),
     help="The store's TOML file.",
 )
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-)
-def run(path: str, log_level: str) -> None:
+@log_level_option
+@log_format_option
+def run(path: str, log_level: str, log_format: LogForm) -> None:
     """Serve a store until SIGTERM, in the protocols that its file has a table for.
 
     Pravega's segment store with [listen.pravega], its controller with [listen.controller], S2 with
     [listen.s2], and Iggy with [listen.iggy].
     """
-    configure_logging(log_level, one_a_minute=True)
+    configure_logging(log_level, log_format, one_a_minute=True)
     config = load_config(path, StoreConfig, os.environ)
 
     async def program(machine: Machine) -> None:

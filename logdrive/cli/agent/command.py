@@ -3,7 +3,6 @@
 import os
 import time
 from dataclasses import asdict
-from typing import get_args
 
 import click
 
@@ -14,6 +13,7 @@ from agent.inputs.files.paths.pattern_check import join_paths
 from agent.reload import Reloader
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.log_forms import LogForm
+from logdrive.cli.log_options import log_format_option, log_level_option
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.runtime import PACKING_THREADS, Machine, run_program
 from logdrive.config.load import load_config, name_keys_in_errors
@@ -52,19 +52,8 @@ def agent() -> None:
     epilog="Example: logdrive agent run --config /etc/logdrive/agent.toml",
 )
 @_config
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-)
-@click.option(
-    "--log-format",
-    type=click.Choice(get_args(LogForm)),
-    default="auto",
-    show_default=True,
-    help="auto: the journal's where systemd reads it, else console (key=value without a terminal).",
-)
+@log_level_option
+@log_format_option
 def run(path: str, log_level: str, log_format: LogForm) -> None:
     """Follow files until SIGTERM, then drain.
 

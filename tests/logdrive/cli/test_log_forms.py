@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -97,6 +98,30 @@ def test_json_is_an_object_a_line() -> None:
     assert (started["event"], started["lines"], started["level"]) == ("started", 3, "info")
     assert refused["reason"] == r"a\nb"
     assert "ValueError: one" in failed["exception"]
+
+
+_FILES = {
+    "receiver": '[listen]\naddress = "127.0.0.1:0"\ntls = "off"\n[sink]\nuri = "file://{}#a/b"\n',
+    "store": '[store]\npath = "{}"\n[listen.pravega]\naddress = "127.0.0.1:0"\n',
+}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("program", list(_FILES))
+def test_receiver_and_store_log_in_the_form_that_is_asked_for(tmp_path: Path, program: str) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(_FILES[program].format(tmp_path / "store"))
+    command = [program, "run", "--config", str(config), "--log-format", "json"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "logdrive.cli.main", *command], stderr=subprocess.PIPE
+    )
+    assert running.stderr is not None
+    first = running.stderr.readline()
+    running.terminate()
+    rest = running.communicate(timeout=30)[1]
+    assert running.returncode == 0
+    logged = [orjson.loads(line) for line in (first + rest).splitlines()]
+    assert "listening" in [entry["event"] for entry in logged]
 
 
 class _Clock:

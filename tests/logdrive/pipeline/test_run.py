@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
+import orjson
 import pytest
 
 from logdrive.errors import ConfigError, LogdriveError, TransientError
@@ -467,6 +468,15 @@ def test_r7_run_notes_letters_earlier_versions_and_their_dismissal_makes_audit_c
     assert (verdict.complete, verdict.dead_letters, verdict.dismissed_dead_letters) == (True, 0, 1)
     assert verdict.quarantined_events == 0
     assert [(letter.state, letter.why) for letter in verdict.letters] == [("dismissed", "tests")]
+
+
+@pytest.mark.process
+def test_a_run_logs_in_the_form_that_is_asked_for(tmp_path: Path) -> None:
+    path = configured(tmp_path, store(tmp_path / "store", *stream(count=1, turns=3)))
+    running = command("run", "--config", path, "--once", "--log-format", "json")
+    said = running.communicate(timeout=60)[1]
+    assert running.returncode == 0
+    assert "committed so far" in [orjson.loads(line)["event"] for line in said.splitlines()]
 
 
 @pytest.mark.process
