@@ -106,11 +106,22 @@ def host_port(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
         port = parts.port if parts.port is not None else default_port
     except ValueError:
         raise ValueError(f"{shown!r} has no port between 0 and 65535: write host:port") from None
-    # a part behind ? or # would be dropped, and so would a newline
-    unfit = not text.isprintable() or any(character in " ,?#\\" for character in text)
-    if not parts.hostname or parts.path or parts.username or unfit:
+    # a part behind ? or # would be dropped, and so would a newline, and what is before @
+    unfit = not text.isprintable() or any(character in " ,?#@\\" for character in text)
+    if not parts.hostname or parts.path or unfit:
         raise ValueError(f"{shown!r} is not an address: write host:port")
     return parts.hostname, port
+
+
+def peer_address(text: str, default_port: int = RECEIVER_PORT) -> tuple[str, int]:
+    """Split the address of a peer as `host_port` does: nothing can be connected to at port 0.
+
+    Raises ValueError, which says what is wrong.
+    """
+    host, port = host_port(text, default_port)
+    if port == 0:
+        raise ValueError(f"{text!r} has port 0, at which nothing listens: write host:port")
+    return host, port
 
 
 def host_port_text(host: str, port: int) -> str:
@@ -176,7 +187,7 @@ def s2_address(uri: str) -> S2Address:
     if not parts.netloc:
         return S2Address("", 0, basin, stream)
     try:
-        host, port = host_port(parts.netloc, S2_PORT)
+        host, port = peer_address(parts.netloc, S2_PORT)
     except ValueError as error:
         raise ValueError(f"{_shown(uri)!r}: {error}") from None
     return S2Address(host, port, basin, stream)
@@ -192,7 +203,7 @@ def iggy_address(uri: str) -> IggyAddress:
     try:
         parts = urlsplit(uri)
         login, _, where = parts.netloc.rpartition("@")
-        host, port = host_port(where, IGGY_PORT)
+        host, port = peer_address(where, IGGY_PORT)
     except ValueError:  # its text may show the password
         raise ValueError(
             f"{shown!r}: write iggy://user:password@host:{IGGY_PORT}/stream/topic; the user, the "

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from logdrive.address import host_port
+from logdrive.address import peer_address
 from logdrive.config.bounds import Positive, checked
 from logdrive.model.units import KIB, MIB
 from logdrive.net.settings import ClientTlsConfig
@@ -26,7 +26,7 @@ class BackoffTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 def _check_hosts(hosts: list[str]) -> None:
     for host in hosts:
-        host_port(host)  # raises ValueError
+        peer_address(host)  # raises ValueError
 
 
 class OutputTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

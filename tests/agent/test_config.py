@@ -21,6 +21,7 @@ MINIMAL = (
         (('"/l/*"', '"l/*"'), "input[0].paths[0]", "absolute"),
         (('hosts = ["h"]', "hosts = []"), "output.hosts", "write"),
         (('hosts = ["h"]', 'hosts = ["h:x"]'), "output.hosts[0]", "port"),
+        (('hosts = ["h"]', 'hosts = ["h", "h:0"]'), "output.hosts[1]", "port 0"),
         (('tls = "off"', 'tls = "on"'), "output.tls", "write"),
         (('tls = "off"', 'tls = "off"\ndialect = "auto"'), "output", "needs TLS"),
         (

@@ -11,6 +11,7 @@ from logdrive.address import (
     S2Address,
     host_port,
     host_port_text,
+    peer_address,
     sink_address,
 )
 from logdrive.wire.s2.names import is_basin, is_stream
@@ -41,6 +42,7 @@ def test_a_host_and_its_port(text: str, parts: tuple[str, int]) -> None:
         "\t",
         "a b",
         " a:1",
+        ":secret@a:1",
         "a\n:1",
         "a\0:1",
         "a,b:1",
@@ -56,6 +58,16 @@ def test_a_host_and_its_port(text: str, parts: tuple[str, int]) -> None:
 def test_what_is_no_host_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="write host:port"):
         host_port(text)
+
+
+def test_what_is_connected_to_has_another_port_than_0() -> None:
+    assert host_port("h:0") == ("h", 0)
+    assert peer_address("h") == ("h", 5044)
+    with pytest.raises(ValueError, match="'h:0' has port 0, at which nothing listens"):
+        peer_address("h:0")
+    for uri in (f"s2://h:0/{BASIN}/events", "iggy://h:0/logs/events", "pravega://h:0/logs/events"):
+        with pytest.raises(ValueError, match="port"):
+            sink_address(uri)
 
 
 def test_a_host_and_its_port_are_written_as_they_are_read() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from logdrive.address import host_port
+from logdrive.address import peer_address
 from logdrive.cli.bundle import Bundle, read_bundle
 from logdrive.errors import file_error_text
 from logdrive.host.clock import SystemClock
@@ -85,7 +85,7 @@ def enroll(bundle: str, receiver: str, directory: str, force: bool) -> None:
     directory = os.path.abspath(directory)
     config = os.path.join(directory, "agent.toml")
     try:
-        host_port(receiver)  # refused before any file is written
+        peer_address(receiver)  # refused before any file is written
         contents, document = read_bundle(bundle, now), _read_agent_toml(config)
         paths = _write_tls(os.path.join(directory, "tls"), contents, force)
         done = _write_config(config, document, receiver, paths)

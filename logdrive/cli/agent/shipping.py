@@ -25,7 +25,7 @@ from agent.config.output import DialectSetting, OutputTable
 from agent.ship import Shipped, output_for
 from agent.ship import ship as ship_files
 from agent.sources.identity import machine_agent_id
-from logdrive.address import host_port, is_loopback
+from logdrive.address import is_loopback, peer_address
 from logdrive.cli.output import configure_logging, emit_json, print_error
 from logdrive.cli.runtime import PACKING_THREADS, Machine, run_program
 from logdrive.errors import RejectedError
@@ -211,7 +211,7 @@ def _tls_settings(
     plain: bool,
 ) -> ClientTlsConfig | Literal["off"]:
     try:
-        host, _ = host_port(receiver)
+        host, _ = peer_address(receiver)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--to") from error
     if ca is not None:

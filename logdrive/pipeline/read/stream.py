@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from logdrive.address import host_port
+from logdrive.address import peer_address
 from logdrive.errors import LogdriveError, TransientError
 from logdrive.host.boot import boot_id
 from logdrive.host.disk import SystemDisk
@@ -346,7 +346,7 @@ def stream_client(
     names = parts.path.strip("/").split("/")
     if parts.scheme != "pravega" or len(names) != 2 or not all(names):
         raise ValueError(f"{uri!r}: write pravega://host:port/scope/stream")
-    host, port = host_port(parts.netloc, PRAVEGA_PORT)
+    host, port = peer_address(parts.netloc, PRAVEGA_PORT)
     target = Target(host, port, tls, token, login)
     return StreamClient(target, names[0], names[1], local_reads)
 

@@ -5,7 +5,7 @@
 
 from typing import ClassVar
 
-from logdrive.address import host_port, is_wildcard
+from logdrive.address import host_port, is_wildcard, peer_address
 from logdrive.services.face_config import FaceConfig
 
 PRAVEGA_PORT = 6000
@@ -34,7 +34,7 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
         """Refuse malformed addresses."""
         super().__post_init__()
         if self.advertise is not None:
-            host_port(self.advertise, PRAVEGA_PORT)
+            peer_address(self.advertise, PRAVEGA_PORT)
 
     def check_advertised(self, face: PravegaFaceConfig | None) -> None:
         """Raise ValueError where there is no address of the segment store to tell clients."""
