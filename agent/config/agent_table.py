@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from logdrive.config.bounds import Positive
+from logdrive.config.bounds import Positive, checked
 from logdrive.model.units import GIB
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -15,10 +15,16 @@ LOCK_NAME = "lock"
 """Name of the file in the state directory that a running agent has locked."""
 
 
+def _check_state_dir(path: str) -> None:
+    """Refuse a relative path: it would depend on where the agent is started."""
+    if not path.startswith("/"):
+        raise ValueError(f"{path!r} must be an absolute path, as in /var/lib/logdrive-agent")
+
+
 class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [agent] table: the agent's identity, its checkpoint, and its limits on open files."""
 
-    state_dir: str
+    state_dir: Annotated[str, checked(_check_state_dir)]
     """Directory of the checkpoint."""
 
     id: Name | None = None
@@ -55,6 +61,5 @@ class AgentTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Limit on the unread bytes of deleted files that are held open, all together."""
 
     def __post_init__(self) -> None:
-        """Refuse a relative path: it would depend on where the agent is started."""
-        if not self.state_dir.startswith("/"):
-            raise ValueError("state_dir must be an absolute path, as in /var/lib/logdrive-agent")
+        """Refuse a relative path."""
+        _check_state_dir(self.state_dir)

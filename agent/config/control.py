@@ -29,25 +29,28 @@ def _check_socket(path: str) -> None:
         )
 
 
+def _check_metrics(address: str) -> None:
+    """Refuse what is no address; "" is none."""
+    if address:
+        host_port(address, DEFAULT_METRICS_PORT)  # raises ValueError
+
+
 class ControlTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [control] table: the control socket, and the address of metrics and health."""
 
     socket: Annotated[str, checked(_check_socket)] | None = None
     """Path of the control socket; by default `control.sock` in the state directory. "" for none."""
 
-    metrics: str = ""
+    metrics: Annotated[str, checked(_check_metrics)] = ""
     """Address of metrics and health, as host:port; "" for none."""
 
-    behind_seconds: float = msgspec.field(default=600.0)
+    behind_seconds: Annotated[float, msgspec.Meta(ge=0)] = 600.0
     """Seconds of lag from which on /readyz says 503; 0 for never."""
 
     def __post_init__(self) -> None:
         """Refuse what can't be listened at."""
         _check_socket(self.socket or "")
-        if self.metrics:
-            host_port(self.metrics, DEFAULT_METRICS_PORT)  # raises ValueError
-        if self.behind_seconds < 0:
-            raise ValueError("behind_seconds must be 0 or more")
+        _check_metrics(self.metrics)
 
     def socket_path(self, state_dir: str) -> str:
         """Return the path of the control socket of an agent with *state_dir*; "" for none."""

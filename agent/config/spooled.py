@@ -34,6 +34,13 @@ def _check_absolute(path: str) -> None:
         raise ValueError(f"{path!r} must be an absolute path, as in /run/app/log")
 
 
+def _check_socket_path(path: str) -> None:
+    """Refuse a relative path, and one that a socket's address has no room for."""
+    _check_absolute(path)
+    if len(path.encode()) > 107:
+        raise ValueError(f"{path!r}: the path of a Unix socket has at most 107 bytes")
+
+
 class SpooledTable(EventsTable, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Keys of each table of an input that is spooled."""
 
@@ -101,7 +108,7 @@ class PipeTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only=T
 class SocketTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One [[socket]] table: a Unix socket."""
 
-    path: Annotated[str, checked(_check_absolute)]
+    path: Annotated[str, checked(_check_socket_path)]
     """The socket's absolute path; one that nothing listens at is replaced."""
 
     kind: Literal["stream", "datagram"] = "stream"
@@ -122,11 +129,9 @@ class SocketTable(SpooledTable, frozen=True, forbid_unknown_fields=True, kw_only
     """Seconds of silence after which a connection is closed."""
 
     def __post_init__(self) -> None:
-        """Refuse a relative path, and one that a socket's address has no room for."""
+        """Refuse a path at which no socket can be, and keys of lines where there are none."""
         super().__post_init__()
-        _check_absolute(self.path)
-        if len(self.path.encode()) > 107:
-            raise ValueError("the path of a Unix socket has at most 107 bytes")
+        _check_socket_path(self.path)
         if self.kind == "datagram":
             self._refuse_cutting()
         elif self.line_end != "\n" or self.canonical_encoding in UNIT_BYTES:

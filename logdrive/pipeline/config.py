@@ -20,12 +20,34 @@ from logdrive.pipeline.spark.master import check_master
 from logdrive.services.pravega.client.login import LoginConfig
 
 
+def _check_target(path: str) -> None:
+    """Refuse a path that means something else in every working directory."""
+    if not os.path.isabs(path):
+        raise ValueError("to: the directory must be absolute, as in /data/logs")
+
+
+def _check_start(start: str) -> None:
+    try:
+        parse_start(start)
+    except ValueError as error:
+        raise ValueError(f"start: {error}") from error
+
+
+def _check_master(url: str) -> None:
+    """Refuse a master that Spark would not know, once it is started."""
+    try:
+        check_master(url or "local")
+    except ValueError as error:
+        raise ValueError(f"master: {error}") from error
+
+
 class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [pipeline] table: which stream becomes which tables, in what steps."""
 
     source: str = msgspec.field(name="from")  # URI of the stream
-    target: str = msgspec.field(name="to")  # directory of the tables
-    start: str | None = None  # when new tables begin: a time or an age; None: with the stream
+    target: Annotated[str, checked(_check_target)] = msgspec.field(name="to")  # of the tables
+    # when new tables begin: a time or an age; None: with the stream
+    start: Annotated[str, checked(_check_start)] | None = None
     max_bytes_per_batch: Annotated[int, msgspec.Meta(ge=1 << 20)] = MOST_BYTES  # raw bytes
     trigger_seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = TRIGGER_SECONDS
     compression: Literal["snappy", "zstd", "lz4", "none"] = "snappy"  # of the parquet files
@@ -34,29 +56,23 @@ class PathsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     token: Annotated[str, msgspec.Meta(min_length=1)] | None = None  # access token for S2
 
     def __post_init__(self) -> None:
-        """Refuse a path that means something else in every working directory, and no start."""
-        if not os.path.isabs(self.target):
-            raise ValueError("to: the directory must be absolute, as in /data/logs")
+        """Refuse a relative path, and what is no start."""
+        _check_target(self.target)
         if self.start is not None:
-            try:
-                parse_start(self.start)
-            except ValueError as error:
-                raise ValueError(f"start: {error}") from error
+            _check_start(self.start)
 
 
 class SparkConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The [spark] table. Without *master* the work is done without Spark."""
 
-    master: str | None = None
+    master: Annotated[str, checked(_check_master)] | None = None
     memory: Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]*[mg]$")] = "2g"
     driver_bytes: Annotated[int, msgspec.Meta(ge=0)] = DRIVER_BYTES  # raw bytes
 
     def __post_init__(self) -> None:
-        """Refuse a master that Spark would not know, once it is started."""
-        try:
-            check_master(self.master or "local")
-        except ValueError as error:
-            raise ValueError(f"master: {error}") from error
+        """Refuse a master that Spark would not know."""
+        if self.master is not None:
+            _check_master(self.master)
 
 
 class TablesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -5,11 +5,12 @@ Each streaming service has its own tables in `logdrive/services/NAME/server/conf
 """
 
 from collections.abc import Iterable
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 
 from logdrive.address import host_port, is_loopback, is_wildcard
+from logdrive.config.bounds import checked
 from logdrive.host.transport import ServerTls
 from logdrive.net.settings import ServerTlsConfig
 
@@ -30,7 +31,7 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     table: ClassVar[str]
     default_port: ClassVar[int]
 
-    address: str
+    address: Annotated[str, checked(host_port)]
     tls: Literal["off"] | ServerTlsConfig | None = None
 
     def __post_init__(self) -> None:

@@ -4,11 +4,23 @@
 """
 
 import os.path
+from typing import Annotated
 
 import msgspec
 
-from logdrive.config.bounds import Count, Positive
+from logdrive.config.bounds import Count, Positive, checked
 from logdrive.store.retention import Policy
+
+
+def _check_path(path: str) -> None:
+    """Refuse a relative path, which depends on the working directory."""
+    if not os.path.isabs(path):
+        raise ValueError("path: it must be absolute, as in /var/lib/logdrive/store")
+
+
+def _check_streams(pattern: str) -> None:
+    if pattern.count("/") != 1:
+        raise ValueError('stream: write scope/stream, as in "logs/*"')
 
 
 class DirectoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -17,13 +29,12 @@ class DirectoryConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     Without *direct_io* the log goes through the page cache, for file systems with a slow O_DIRECT.
     """
 
-    path: str
+    path: Annotated[str, checked(_check_path)]
     direct_io: bool = True
 
     def __post_init__(self) -> None:
-        """Refuse a relative path, which depends on the working directory."""
-        if not os.path.isabs(self.path):
-            raise ValueError("path: it must be absolute, as in /var/lib/logdrive/store")
+        """Refuse a relative path."""
+        _check_path(self.path)
 
 
 class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -33,15 +44,14 @@ class RetentionConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, k
     is cut off.
     """
 
-    stream: str
+    stream: Annotated[str, checked(_check_streams)]
     max_bytes: Count | None = None
     max_age_seconds: Positive | None = None
     readers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a table that would keep everything, or names no stream."""
-        if self.stream.count("/") != 1:
-            raise ValueError('stream: write scope/stream, as in "logs/*"')
+        _check_streams(self.stream)
         if self.max_bytes is None and self.max_age_seconds is None:
             raise ValueError("give max_bytes, max_age_seconds, or both")
 

@@ -17,7 +17,7 @@ MINIMAL = (
 @pytest.mark.parametrize(
     ("change", "key", "remedy"),
     [
-        (('state_dir = "/s"', 'state_dir = "s"'), "agent", "absolute"),
+        (('state_dir = "/s"', 'state_dir = "s"'), "agent.state_dir", "absolute"),
         (('"/l/*"', '"l/*"'), "input[0].paths[0]", "absolute"),
         (('hosts = ["h"]', "hosts = []"), "output.hosts", "write"),
         (('hosts = ["h"]', 'hosts = ["h:x"]'), "output.hosts[0]", "port"),
@@ -56,7 +56,6 @@ MINIMAL = (
             "more than 103 bytes",
         ),
         (('tls = "off"', 'tls = "off"\n[control]\nmetrics = "h:x"'), "control.metrics", "port"),
-        (('tls = "off"', 'tls = "off"\n[control]\nbehind_seconds = -1'), "control", "0 or more"),
     ],
 )
 def test_mistakes_name_their_key_and_remedy(
@@ -101,6 +100,31 @@ processor = [{ exclude = { pattern = "(?=x)", field = 1 } }]
     ]
 
 
+def test_wrong_values_of_all_tables_are_reported_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "agent.toml"
+    wrong = f"""[journald]
+directory = "journal"
+[[socket]]
+path = "/{"s" * 107}"
+[control]
+socket = "c.sock"
+metrics = "h:x"
+behind_seconds = -1
+"""
+    path.write_text(MINIMAL.replace('"/s"', '"s"').replace('"h"', '"h:0"') + wrong)
+    with pytest.raises(ConfigError) as caught:
+        load_config(str(path), AgentConfig, {})
+    assert [mistake.key for mistake in caught.value.mistakes] == [
+        "agent.state_dir",
+        "output.hosts[0]",
+        "journald.directory",
+        "socket[0].path",
+        "control.socket",
+        "control.metrics",
+        "control.behind_seconds",
+    ]
+
+
 REST = MINIMAL.replace('[[input]]\npaths = ["/l/*"]\n', "")
 
 
@@ -112,7 +136,7 @@ REST = MINIMAL.replace('[[input]]\npaths = ["/l/*"]\n', "")
         ('[[pipe]]\npath = "log.pipe"', "pipe[0].path", "absolute"),
         ('[[pipe]]\npath = "/p"\nmode = "rw"', "pipe[0].mode", "write"),
         ('[[pipe]]\npath = "/p"\n[[pipe]]\npath = "/p"', "", "pipe[0] once more"),
-        (f'[[socket]]\npath = "/{"s" * 107}"', "socket[0]", "107 bytes"),
+        (f'[[socket]]\npath = "/{"s" * 107}"', "socket[0].path", "107 bytes"),
         ('[[socket]]\npath = "/s"\nkind = "tcp"', "socket[0].kind", "write"),
         ('[[syslog]]\nlisten = "h:x"\nprotocol = "udp"', "syslog[0].listen", "port"),
         ('[[syslog]]\nlisten = "h"\nprotocol = "tls"', "syslog[0].protocol", "go together"),

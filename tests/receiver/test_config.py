@@ -348,7 +348,7 @@ def test_who_comes_is_asked_where_a_table_says_so(tmp_path: Path) -> None:
     ("text", "key", "words"),
     [
         (
-            _STORE % (_PLAIN, "", _PLAIN, "") + _AUTH.replace("/etc", "etc"),
+            _STORE % (_PLAIN, "", _PLAIN, "") + _AUTH.replace("/etc", "etc", 1),
             "listen.auth.users",
             "must be absolute",
         ),

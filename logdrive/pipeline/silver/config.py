@@ -6,37 +6,58 @@ from typing import Annotated, Final
 
 import msgspec
 
+from logdrive.config.bounds import checked
 from logdrive.pipeline.formats.catalog import FORMATS, KEYED_FORMATS, make_format
 from logdrive.pipeline.formats.format import FormatOptions
+from logdrive.pipeline.formats.zones import check_zone
 from logdrive.pipeline.silver.schema import TABLES_OF_OURS, TEXT
 
 AUTO: Final = "auto"
 """A format that is told by the first lines of a source."""
 
 
+def _check_format(name: str) -> None:
+    if name not in (AUTO, TEXT, *FORMATS):
+        raise ValueError(
+            f"format: there is no such format; take one of {', '.join((AUTO, TEXT, *FORMATS))}"
+        )
+
+
+def _check_zone(zone: str) -> None:
+    try:
+        check_zone(zone)
+    except ValueError as error:
+        raise ValueError(f"zone: {error}") from error
+
+
+def _check_table(name: str) -> None:
+    if name in TABLES_OF_OURS:
+        raise ValueError(f"table: {name} is a table of another kind; take another name")
+
+
+TableName = Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]*$"), checked(_check_table)]
+
+
 class FormatRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One [[silver.format]]: the format of the files whose path matches *path*."""
 
     path: Annotated[str, msgspec.Meta(min_length=1)]  # a pattern of the whole path
-    format: str = AUTO
-    zone: str = "UTC"  # of times without one
+    format: Annotated[str, checked(_check_format)] = AUTO
+    zone: Annotated[str, checked(_check_zone)] = "UTC"  # of times without one
     service: Annotated[str, msgspec.Meta(min_length=1)] | None = None
     columns: dict[str, str] = {}  # keys with a column of their own, and their types
-    table: Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9_]*$")] | None = None  # of the rows
+    table: TableName | None = None  # of the rows
 
     def __post_init__(self) -> None:
         """Refuse a format, a zone or a column that there is not."""
-        if self.format not in (AUTO, TEXT, *FORMATS):
-            raise ValueError(
-                f"format: there is no such format; take one of {', '.join((AUTO, TEXT, *FORMATS))}"
-            )
+        _check_format(self.format)
+        _check_zone(self.zone)
         try:
             # an automatic format may turn out to be any
             for name in FORMATS if self.format == AUTO else {self.format} & FORMATS.keys():
                 make_format(name, self.options)
         except ValueError as error:
-            key = "zone" if "zone" in str(error) else "columns"
-            raise ValueError(f"{key}: {error}") from error
+            raise ValueError(f"columns: {error}") from error
         if self.columns and self.format not in KEYED_FORMATS:
             raise ValueError(
                 'columns: only lines of keys have these; write format = "json" or "logfmt", or '
@@ -44,8 +65,8 @@ class FormatRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             )
         if self.columns and self.table is None:
             raise ValueError('columns: these make another table; name it, as in table = "orders"')
-        if self.table in TABLES_OF_OURS:
-            raise ValueError(f"table: {self.table} is a table of another kind; take another name")
+        if self.table is not None:
+            _check_table(self.table)
 
     @property
     def options(self) -> FormatOptions:

@@ -8,6 +8,14 @@ from typing import Annotated
 
 import msgspec
 
+from logdrive.config.bounds import checked
+
+
+def _check_absolute(path: str) -> None:
+    """Refuse a relative path: it depends on the working directory."""
+    if not os.path.isabs(path):
+        raise ValueError(f"{path!r}: the path must be absolute, as in /etc/logdrive/…")
+
 
 class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Logins at the controller, and tokens at the segment store's port.
@@ -17,16 +25,15 @@ class AuthConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     addresses beyond this host.
     """
 
-    users: str
-    token_secret: str
+    users: Annotated[str, checked(_check_absolute)]
+    token_secret: Annotated[str, checked(_check_absolute)]
     token_seconds: Annotated[float, msgspec.Meta(ge=1, le=86400)] = 600.0
     clear: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse relative paths: they depend on the working directory."""
-        for name, path in (("users", self.users), ("token_secret", self.token_secret)):
-            if not os.path.isabs(path):
-                raise ValueError(f"{name}: the path must be absolute, as in /etc/logdrive/{name}")
+        """Refuse relative paths."""
+        _check_absolute(self.users)
+        _check_absolute(self.token_secret)
 
     def check_listeners(self, *, checked: bool, exposed: list[str]) -> None:
         """Raise ValueError where logins can't work, or would be readable on the network.

@@ -3,9 +3,10 @@
 `config/store.toml` explains each key.
 """
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from logdrive.address import host_port, is_wildcard, peer_address
+from logdrive.config.bounds import checked
 from logdrive.services.face_config import FaceConfig
 
 PRAVEGA_PORT = 6000
@@ -28,7 +29,7 @@ class ControllerConfig(FaceConfig, frozen=True, forbid_unknown_fields=True, kw_o
     table: ClassVar[str] = "listen.controller"
     default_port: ClassVar[int] = CONTROLLER_PORT
 
-    advertise: str | None = None
+    advertise: Annotated[str, checked(peer_address)] | None = None
 
     def __post_init__(self) -> None:
         """Refuse malformed addresses."""
