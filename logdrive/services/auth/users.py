@@ -17,6 +17,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from logdrive.config.bounds import checked
 from logdrive.config.load import parse_config as configuration
 from logdrive.errors import ConfigError, LogdriveError, Mistake, TransientError, file_error_text
 from logdrive.host.disk import Disk
@@ -41,7 +42,8 @@ class UserConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """One [[user]] table; *may* has a permission for each pattern of streams."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern="^[^:]*$")]
-    password: str
+    # a mistake does not show the value: it may be the password itself
+    password: Annotated[str, checked(passwords.parse_hash)]
     may: dict[str, str]
 
     def __post_init__(self) -> None:

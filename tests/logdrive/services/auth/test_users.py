@@ -99,7 +99,7 @@ def test_a_login_is_compared_once_and_too_many_unknown_ones_must_wait(
         (TEXT + TEXT, "two are called 'fleet'"),
         (
             TEXT.replace(HASH, "a secret"),
-            'user[0].password = "a secret": it is not a hash: `logdrive store user NAME` makes one',
+            "user[0].password: it is not a hash: `logdrive store user NAME` makes one",
         ),
         (TEXT.replace("logs/*", "logs"), "user[0].may"),
         (TEXT.replace("READ_UPDATE", "WRITE"), "user[0].may"),
