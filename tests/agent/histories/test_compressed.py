@@ -180,6 +180,29 @@ def test_an_unknown_compressed_file_obeys_the_setting__G5(suffix: str, unknown: 
     run(main())
 
 
+def test_after_a_clock_was_set_back_a_new_compressed_file_is_sent_and_an_old_one_not__G5() -> None:
+    async def main() -> None:
+        world = World()
+        world.disk.now_ns = lambda: world.clock.now_ms() * 1_000_000
+        reader = await world.ships(lines(0, 1))
+        await world.clock.sleep(10)
+        await world.stop()
+        world.clock.wall_ms -= 3_600_000
+        world.write(SUFFIXES[".gz"](lines(100, 300)), "/logs/old.log.1.gz")
+        await world.clock.sleep(10)
+        world.start()
+        await world.clock.sleep(10)
+        world.write(SUFFIXES[".gz"](lines(500, 300)), "/logs/new.log.1.gz")
+        await _over(world)
+        sent = {each.path: (each.content, each.ended) for each in reader.stored.values()}
+        size = len(lines(100, 300))
+        assert sent["/logs/old.log.1.gz"] == (b"", (size, "not_wanted"))
+        assert sent["/logs/new.log.1.gz"] == (lines(500, 300), (size, "shipped"))
+        await world.stop()
+
+    run(main())
+
+
 def test_what_is_written_and_compressed_while_an_agent_drains_is_no_unknown_file__G5() -> None:
     """Its checkpoint is written when that is over, and says when it looked for files last."""
 

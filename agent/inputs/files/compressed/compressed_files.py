@@ -13,8 +13,9 @@ all of it, a step at a time, and compares it with the generations that have its 
 |                                                  | known                                      |
 | nothing of it is known                           | a source of its own, or a gap `not_wanted` |
 
-What is unknown is sent if it was changed since the last scan of the run before: then no agent can
-have read it. While a run drains, it does not scan. Else `unknown_compressed` decides.
+What is unknown is sent if it was changed since the last scan of the run before, or since the start
+where the clock was set back: then no agent can have read it. While a run drains, it does not scan.
+Else `unknown_compressed` decides.
 """
 
 import asyncio
@@ -87,8 +88,12 @@ class CompressedFiles:
         self._known_since_ms = clock.now_ms() + 1
 
     def set_last_run(self, scanned_ms: int) -> None:
-        """Note when the run before looked last: what was changed since, no agent has read."""
-        self._known_since_ms = scanned_ms
+        """Note when the run before looked last: what was changed since, no agent has read.
+
+        A clock that was set back since may leave that in the future, where all that comes would
+        count as known: then it is what was changed since this start.
+        """
+        self._known_since_ms = min(scanned_ms, self._known_since_ms)
 
     @property
     def is_busy(self) -> bool:
