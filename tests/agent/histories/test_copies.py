@@ -112,6 +112,36 @@ def test_a_copy_that_was_truncated_between_two_looks_has_what_was_never_seen__G5
     run(main())
 
 
+@pytest.mark.parametrize("sent", [True, False], ids=["sent", "not sent"])
+def test_of_a_life_of_which_only_the_first_line_was_read_the_copy_is_a_file_of_its_own__G5(
+    *, sent: bool
+) -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.reader()
+        if not sent:
+            await world.crash_reader()
+        world.start()
+        world.write(lines(0, 1))
+        await world.clock.sleep(6)
+        world.write(lines(1, 20))
+        data = _copytruncate(world)
+        world.write(NEXT)
+        await world.clock.sleep(30)
+        if not sent:
+            await world.reader()
+        await world.clock.sleep(60)
+        await world.settle()
+        life, *others = _sources(reader)
+        assert contents(others) == [NEXT, data]
+        assert life.content == (lines(0, 1) if sent else b"")
+        assert life.ended == (len(lines(0, 1)), "truncated")
+        assert life.gaps == ([] if sent else [(0, len(lines(0, 1)), "truncated", False)])
+        await world.stop()
+
+    run(main())
+
+
 def test_a_copy_that_grows_for_a_while_is_no_source_of_its_own__G5_h14() -> None:
     """cp is slow: the copy is looked at many times before it is whole."""
 

@@ -13,7 +13,7 @@ def is_first_line_only(life: Life, source: Arrived) -> bool:
     """Return whether only the first line of *life*, which was copied, arrived as *source*.
 
     That line, which may have been without its newline then, may be that of many files, so it is no
-    evidence: what else the life had was never seen before the file was truncated. The source is
+    evidence: what else the life had was never read before the file was truncated. The source is
     open, or its end says so.
     """
     is_told = source.ended is None or source.open_gap
