@@ -1,7 +1,9 @@
 """JSON objects, one a line. About 1 µs a line.
 
-Numbers keep their value, however long: what neither a 64-bit integer nor a float holds stays as it
-was written. A line that is nested deeper than `MOST_LEVELS` is not read: its text is all there is.
+Numbers keep all their digits: what neither a 64-bit integer nor a float holds stays as it was
+written. A line with a number beyond a float's range, such as 1e400 or an integer of 400 digits, is
+not read, and neither is one that is nested deeper than `MOST_LEVELS`: its text is all there is. A
+number too small for a float, such as 1e-400, is 0.
 """
 
 import json

@@ -242,6 +242,7 @@ HOSTILE = {
     "just too deep": '{"a":' * 65 + "1" + "}" * 65,
     "many keys": "{" + ",".join(f'"{n}":{n}' for n in range(100_000)) + "}",
     "no number": '{"a":1e400}',
+    "no integer": f'{{"a":{"9" * 400}}}',
     "lone surrogate": '{"a":"\\ud800"}',
     "not a number": '{"a":NaN}',
     "quotes": '"' * 100_000,
@@ -269,7 +270,14 @@ def test_no_line_takes_more_than_its_length_or_makes_a_format_raise(form: str, l
 
 
 def test_json_that_is_nested_too_deep_or_is_none_is_kept_as_text() -> None:
-    for name in ("deep", "deep in an object", "just too deep", "no number", "lone surrogate"):
+    for name in (
+        "deep",
+        "deep in an object",
+        "just too deep",
+        "no number",
+        "no integer",
+        "lone surrogate",
+    ):
         assert fields_of("json", HOSTILE[name])["error"]["type"] == "json"
     assert fields_of("json", '{"a":' * 64 + "1" + "}" * 64).keys() == {"a"}
     assert fields_of("json", '{"a":"' + "{" * 500 + '"}') == {"a": "{" * 500}
