@@ -70,14 +70,15 @@ class IndexCheckpoint:
         good = older.store_id == self._log.store_id and not missing
         return older.tip.last if good else -1
 
-    async def write(self) -> bool:
+    async def write(self, *, again: bool = False) -> bool:
         """Write the index, unless the last one covers the whole log; return False if that fails.
 
-        The index must include the whole log, and nothing may change it meanwhile. Rows that are on
-        disk then are dropped from memory.
+        With *again* it is written all the same: then the older index covers as much. The index must
+        include the whole log, and nothing may change it meanwhile. Rows that are on disk then are
+        dropped from memory.
         """
         tip = self._log.tip
-        if self._written is not None and tip.position == self._written.position:
+        if self._written is not None and tip.position == self._written.position and not again:
             return True
 
         spill = gather_spill(self._index, tip.position)

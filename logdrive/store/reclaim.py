@@ -138,11 +138,14 @@ class Reclaimer:
 
         # a start from the older index reads the log from `needed_from` on: it needs the file
         await self._checkpoint.find_needed_from()
-        if end > self._checkpoint.needed_from and not await self._checkpoint.write():
-            self._give_up()
-            return False
+        # twice at most: nothing more may come that would make the next index another
+        for again in (False, True):
+            needed = end > self._checkpoint.needed_from
+            if needed and not await self._checkpoint.write(again=again):
+                self._give_up()
+                return False
         if end > self._checkpoint.needed_from:
-            return False  # the index must be written once more, after the next group
+            return False  # the older index is kept, as the newer one can't be read
 
         # an open file would keep its disk space
         self._before_remove(base)

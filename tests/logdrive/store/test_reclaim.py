@@ -69,6 +69,25 @@ def test_files_whose_bytes_are_all_cut_off_are_removed_as_the_log_grows() -> Non
     run(main())
 
 
+def test_files_are_freed_without_more_writes_once_the_index_can_be_written_again() -> None:
+    """The index could not be written for a while, so no older one covers the files."""
+
+    async def main() -> None:
+        disk = MemoryDisk()
+        async with running(disk, LIMITS) as store:
+            await created(store)
+            for number in range(1, 40):
+                if number > 20 and INDEXES[0] in disk.paths():
+                    disk.remove(INDEXES[0])  # no index but the next is readable
+                await submit(store, bytes(900), number)
+            before = logs(disk)
+            await store.truncate(SEGMENT, 39 * 900)
+            await asyncio.sleep(1)
+            assert logs(disk) == before[-1:]
+
+    run(main())
+
+
 def test_deleting_a_segment_frees_its_files_without_waiting_for_the_next_one() -> None:
     async def main() -> None:
         disk = MemoryDisk()
@@ -264,6 +283,7 @@ def test_directory_cannot_be_listed_does_not_end_store_which_says_so_and_frees_l
         disk = _Unlisted()
         async with running(disk, LIMITS, clean=False) as store:
             await created(store)
+            await submit(store, b"kept", 1, segment=KEPT, writer=OTHER)
             await passing(store, 40)
         async with running(disk, LIMITS) as store:
             assert store.recovery.index == "used"
