@@ -37,8 +37,8 @@ STREAMS = (
         "logdrive.store.reclaim",
         (
             (
-                "        if end > self._checkpoint.needed_from and not await self._checkpoint.write():\n",
-                "        if False:\n",
+                "            needed = end > self._checkpoint.needed_from\n",
+                "            needed = False\n",
             ),
             (
                 "        if end > self._checkpoint.needed_from:\n            return False  #",
