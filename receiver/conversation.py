@@ -219,8 +219,12 @@ class Conversation:
             await self._input.wait_unless_interrupted(self._link.acks.wait_finished())
 
     def end(self) -> None:
-        """Release what the conversation holds, however it ended."""
+        """Release what the conversation holds, however it ended.
+
+        The budget counts none of it any more, and its objects may wait long for Python's collector.
+        """
         self._keepalive.cancel()
+        self._reader.discard_rest()
         self._dialect.on_closed()
 
 

@@ -104,7 +104,8 @@ class Logdrive1Receiver:
         self._link.send_refusal(CONNECTION, reason.code, reason.text)
 
     def on_closed(self) -> None:
-        """Free all sources."""
+        """Free all sources, and the unfinished run."""
+        self._runs = RunReader()
         for registration in self._sources.values():
             if registration is not None:
                 registration.free_index()

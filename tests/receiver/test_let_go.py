@@ -1,19 +1,23 @@
 """A receiver keeps no memory of connections and sources that have ended."""
 
 import asyncio
+import dataclasses
+import gc
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import pytest
 
-from logdrive.wire.lumberjack.frames import SourceFrame
+from logdrive.model.units import MIB
+from logdrive.wire.lumberjack.frames import SourceFrame, WindowFrame
 from receiver.acks import AckQueue
 from receiver.connection import ConnectionContext
 from receiver.dialects.logdrive1 import Logdrive1Receiver
 from receiver.dialects.registration import Registration
 from receiver.outbox import Outbox
 from receiver.session import ReceiverSession
-from tests.receiver.peers import NativePeer, run_of
+from tests.receiver.peers import NativePeer, Peer, run_of
 from tests.receiver.world import in_virtual_time, receiver
 from tests.support.let_go import Made, left_of
 
@@ -60,6 +64,42 @@ def test_nothing_is_kept_of_a_connection_that_ended(
             assert made.names() == []
 
     scenario()
+
+
+@in_virtual_time
+async def test_what_connection_had_not_ended_is_free_at_once_when_it_is_lost() -> None:
+    """Its budget is: what waited for the next collection would come on top of the limit."""
+    async with receiver() as world:
+        foreign, native = await world.foreign(), await world.native()
+        await native.register(0, A)
+        gc.collect()
+        gc.disable()
+        tracemalloc.start()
+        try:
+            await _begin_event(foreign)
+            await _begin_run(native)
+            held, _ = tracemalloc.get_traced_memory()
+            assert held > 4 * MIB + 700_000
+            foreign.stream.abort()
+            native.stream.abort()
+            await asyncio.sleep(60)
+            left, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+            gc.enable()
+        assert left < MIB // 4
+
+
+async def _begin_event(peer: Peer) -> None:
+    begun = WindowFrame(1).encode() + b"2J" + (1).to_bytes(4) + (15 * MIB).to_bytes(4)
+    await peer.send(begun, bytes(4 * MIB))
+    await asyncio.sleep(1)
+
+
+async def _begin_run(peer: NativePeer) -> None:
+    run, records = run_of(0, 0, 700_000)
+    await peer.send(peer.window((dataclasses.replace(run, records=2), records)))
+    await asyncio.sleep(1)
 
 
 @in_virtual_time
