@@ -10,6 +10,7 @@ flight and no answer for it is awaited, or with the end of the session.
 
 import asyncio
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Final
 
 from agent.sources.registration import SourceState
@@ -45,6 +46,8 @@ class ConnectionQueue:
         # sources that are to leave, and what is called then
         self._leaving: dict[Source, Callable[[Source], None]] = {}
         self._to_register: dict[Source, None] = {}  # sources that are to register
+        # those of them whose file holds one of the few handles: the others would find none
+        self._with_handle: dict[Source, None] = {}
         self._to_send: dict[Source, float] = {}  # open sources, and when each came (monotonic, s)
         self._bulk: dict[Source, None] = {}  # those of them with much to send
         # sources that are to be read no faster, and from when on (monotonic, s)
@@ -104,11 +107,13 @@ class ConnectionQueue:
             source.registration.on_other_receiver()
 
     def on_file_open(self, source: Source) -> None:
-        """Let *source* register if it was paused because its file could not be read."""
+        """Let *source* register before others if its file could not be read until now."""
         source.registration.on_file_open()
         if source.state is not SourceState.PAUSED and source in self.paused:
             del self.paused[source]
             self.enqueue_registration(source)
+        if source in self._to_register:
+            self._with_handle[source] = None
 
     def retry_paused(self, now: float) -> float | None:
         """Let refused sources register again whose pause is over; return when the next one ends.
@@ -125,6 +130,7 @@ class ConnectionQueue:
     def remove(self, source: Source) -> None:
         """Take *source* out."""
         self._to_register.pop(source, None)
+        self._with_handle.pop(source, None)
         self._to_send.pop(source, None)
         self._bulk.pop(source, None)
         self._held.pop(source, None)
@@ -132,6 +138,7 @@ class ConnectionQueue:
     def _rebuild(self, sources: Iterable[Source], now: float) -> None:
         """Fill the queue anew; those of *sources* whose pause is over may register again."""
         self._to_register.clear()
+        self._with_handle.clear()
         self._to_send.clear()
         self._bulk.clear()
         self._held.clear()
@@ -215,10 +222,13 @@ class ConnectionQueue:
     # What is next --------------------------------------------------------------------------------
 
     def next_to_register(self) -> Source | None:
-        """Take out the source that has waited longest to register and may do so now."""
-        for source in self._to_register:
+        """Take out the source that has waited longest to register and may do so now; those first
+        for whose file others wait.
+        """
+        for source in chain(self._with_handle, self._to_register):
             if source.may_register:
                 del self._to_register[source]
+                self._with_handle.pop(source, None)
                 return source
         return None
 
