@@ -1,8 +1,14 @@
 """Control desk: answers the requests of operators. No I/O but on the files that are concerned."""
 
+import asyncio
+from typing import Final
+
+import msgspec
+
 from agent.control.changes import SourceChanges
 from agent.control.messages import (
     AgentStatus,
+    Change,
     ControlAnswer,
     ControlError,
     RuleStatus,
@@ -15,6 +21,9 @@ from agent.health import AgentHealth
 from agent.status import SourceReporter
 from agent.version import agent_version
 from logdrive.host.clock import Clock
+
+_SECONDS: Final = 5.0
+"""Limit on how long a change waits for the checkpoint, which is written each second."""
 
 
 class ControlDesk:
@@ -32,10 +41,27 @@ class ControlDesk:
             if isinstance(request, StatusRequest):
                 answer = ControlAnswer(ok=True, status=await self._status(request))
             else:
-                answer = ControlAnswer(ok=True, change=self._changes.change(request))
+                change = self._changes.change(request)
+                if change.done:
+                    change = await self._made_durable(change)
+                answer = ControlAnswer(ok=True, change=change)
         except ControlError as error:
             answer = ControlAnswer(ok=False, error=str(error))
         return encode_answer(answer)
+
+    async def _made_durable(self, change: Change) -> Change:
+        """Return *change* once the checkpoint has it, as an agent that is killed before does not
+        know of it; or, if that takes too long, marked as not durable.
+        """
+        durable, registry = asyncio.Event(), self._health.registry
+        registry.mark_changed()
+        registry.call_after_write(durable.set)
+        try:
+            async with asyncio.timeout(_SECONDS):
+                await durable.wait()
+        except TimeoutError:
+            return msgspec.structs.replace(change, durable=False)
+        return change
 
     async def _status(self, request: StatusRequest) -> AgentStatus:
         health = self._health

@@ -216,6 +216,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     done: bool = False
     """Whether it was done; False for a dry run."""
 
+    durable: bool = True
+    """False if it was done, but the checkpoint could not be written since."""
+
 
 class ControlAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer to a request."""

@@ -159,6 +159,12 @@ def _change(target: str, request: ChangeRequest, *, dry_run: bool, yes: bool) ->
     # the very source that was shown, though its path may be another's by now
     done = _ask(target, msgspec.structs.replace(request, source=planned.origin))
     click.echo(f"done: {done.action} of {escape_unprintable(done.path)} (source {done.origin})")
+    if not done.durable:
+        click.echo(
+            "but the checkpoint could not be written since, as the agent's log says: an agent that "
+            "is killed before it is does not know of this",
+            err=True,
+        )
     return 0
 
 

@@ -1,5 +1,6 @@
 """Skip, resend and forget: what operators do with a source is told to the receiver (rule A4)."""
 
+import asyncio
 from typing import Any
 
 import orjson
@@ -40,9 +41,10 @@ def test_a_resend_that_a_kill_interrupts_sends_no_line_a_third_time__A4(
     async def main() -> None:
         world = World()
         await world.ships(lines(0, 100))
-        await ask(world, "resend", source=LOG)
+        asking = asyncio.create_task(ask(world, "resend", source=LOG))
         await world.clock.sleep(seconds)
         await world.kill()
+        asking.cancel()
         if forget:
             world.forget()
         world.start()
@@ -191,8 +193,7 @@ def test_a_restart_keeps_what_is_to_be_skipped__A4(end: str) -> None:
         await world.crash_reader()
         world.write(lines(10, 10))
         await world.clock.sleep(1)
-        assert (await ask(world, "skip", source=LOG)).ok
-        await world.clock.sleep(3)  # the checkpoint has it
+        assert (await ask(world, "skip", source=LOG)).ok  # the checkpoint has it
         await (world.stop() if end == "stop" else world.kill())
         world.write(lines(20, 10))
         await world.reader()
@@ -201,6 +202,23 @@ def test_a_restart_keeps_what_is_to_be_skipped__A4(end: str) -> None:
         (stored,) = world.stored()
         assert stored.content == lines(0, 10) + lines(20, 10)
         assert stored.gaps == [(120, 240, "skipped", True)]
+        await world.stop()
+
+    run(main())
+
+
+def test_change_that_the_checkpoint_has_no_room_for_is_done_and_said_to_be_not_durable() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        world.disk.capacity = 0
+        answer = await ask(world, "resend", source=LOG)
+        assert answer.change is not None, answer.error
+        assert (answer.change.done, answer.change.durable) == (True, False)
+        world.disk.capacity = None
+        await world.settle()
+        old, new = world.stored()
+        assert (old.ended, new.content) == ((120, "resent"), lines(0, 10))
         await world.stop()
 
     run(main())
