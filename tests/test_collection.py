@@ -1,6 +1,7 @@
-"""The names of tests: pytest-xdist ends the whole run where two workers collect different ones."""
+"""Which tests a run collects: all that a target names, and by the same names in every process."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,7 +26,10 @@ time.time_ns = lambda: _time_ns() + 100_000_500_000_000
 def collecting(
     root: Path, home: Path, *, hash_seed: str, plugins: str = ""
 ) -> subprocess.Popen[str]:
-    """Start a process that collects every test below *root*."""
+    """Start a process that collects every test below *root*.
+
+    pytest-xdist ends the whole run where two workers collect different names.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment = kept | {
         "HOME": str(home),
@@ -44,6 +48,12 @@ def collecting(
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def test_every_path_of_tests_that_a_target_of_the_makefile_names_is_there() -> None:
+    named = re.findall(r"\btests/[\w/.]+", (ROOT / "Makefile").read_text())
+    assert len(named) > 5
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.thorough
