@@ -40,7 +40,10 @@ class EndRecorder:
         If the generation had no first line, *head* are all its bytes: they become the only line of
         a new source (rule P3). Without any bytes there is nothing to record.
         """
-        if source is None and (source := self._make_source(generation, head)) is not None:
+        if (
+            source is None
+            and (source := self.make_source(generation, head, Counting.KNOWN)) is not None
+        ):
             # encoded now: the file can't be read any more
             chunk = TextChunk.from_whole_file(head)
             generation.on_whole_file_read(head)
@@ -48,19 +51,8 @@ class EndRecorder:
         if source is not None:
             self._end(source, mark)
 
-    def record_unread(self, generation: Generation, head: bytes, mark: GapOrEndMark) -> None:
-        """Record a generation that begins with *head* as a gap: it was held, and not read."""
-        source = self._make_source(generation, head)
-        if source is not None:
-            self._end(source, mark)
-
-    def _end(self, source: Source, mark: GapOrEndMark) -> None:
-        source.end_generation(mark, self._clock.now_ms())
-        self._registry.mark_changed()
-        self._send_queue.enqueue(source, self._clock.monotonic())
-
-    def _make_source(self, generation: Generation, head: bytes) -> Source | None:
-        """Return a source for what begins with *head*, and has ended; None without any bytes."""
+    def make_source(self, generation: Generation, head: bytes, counting: Counting) -> Source | None:
+        """Return a source for what begins with *head*, and is gone; None without any bytes."""
         place = generation.place
         line_end = generation.settings.line_end_bytes
         first_line = FirstLine.find_in(head, ended=True, line_end=line_end)
@@ -75,4 +67,9 @@ class EndRecorder:
             first_line.text,
         )
         generation.set_first_line(first_line)
-        return self._registry.add_generation(generation, identity, Counting.KNOWN)
+        return self._registry.add_generation(generation, identity, counting)
+
+    def _end(self, source: Source, mark: GapOrEndMark) -> None:
+        source.end_generation(mark, self._clock.now_ms())
+        self._registry.mark_changed()
+        self._send_queue.enqueue(source, self._clock.monotonic())

@@ -130,7 +130,7 @@ class Endings:
         if not held:
             self._end(old, source, head, mark)
         elif not covered:
-            self._recorder.record_unread(old, head, mark)
+            self._end(old, self._recorder.make_source(old, head, followed.counting), head, mark)
         self._log.info("file truncated", path=old.place.path, position=old.position, seen=old.seen)
 
     def end_resent(self, followed: FollowedFile) -> None:
@@ -156,10 +156,12 @@ class Endings:
         self.drop(followed)
         generation = followed.generation
         generation.retire()
+        source, head = followed.source, followed.head
         if not followed.held:
-            self._end(generation, followed.source, followed.head, mark)
+            self._end(generation, source, head, mark)
         elif not followed.covered:
-            self._recorder.record_unread(generation, followed.head, mark)
+            source = self._recorder.make_source(generation, head, followed.counting)
+            self._end(generation, source, head, mark)
         self._log.info(
             "file removed",
             path=generation.place.path,

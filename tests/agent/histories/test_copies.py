@@ -743,10 +743,38 @@ def test_a_held_file_that_is_truncated_before_the_store_has_answered_is_a_gap__G
         world.write(NEXT, COPY)
         await world.reader()
         await _over(world)
-        held, following = world.stored(COPY)
+        following, held = world.stored(COPY)
         assert [gap[:2] for gap in held.gaps] == [(0, len(HEADER))]
         assert held.ended == (len(HEADER), "truncated")
         assert following.content == NEXT
+        await world.stop()
+
+    run(main())
+
+
+def test_a_life_that_was_held_when_it_was_truncated_is_read_from_its_copy__G5() -> None:
+    """It began as the one before, of which the store had yet to say how much it has."""
+
+    async def main() -> None:
+        world = World()
+        first, held = HEADER + lines(0, 3, prefix="first"), HEADER + lines(0, 3, prefix="held")
+        world.write(first)
+        world.start()
+        await world.clock.sleep(3)
+        await world.kill()
+        _copytruncate(world)
+        world.start()
+        await world.clock.sleep(1)
+        world.write(held)
+        await world.clock.sleep(3)
+        _copytruncate(world, f"{LOG}.2")
+        world.write(NEXT)
+        await world.clock.sleep(3)
+        reader = await world.reader()
+        await _over(world)
+        await _over(world)
+        assert sorted(contents(_sources(reader))) == sorted([first, held, NEXT])
+        assert not any(each.gaps for each in _sources(reader))
         await world.stop()
 
     run(main())
