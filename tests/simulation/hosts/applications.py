@@ -11,7 +11,7 @@ from typing import Protocol
 
 from logdrive.host.disk import FileStat
 from tests.simulation.hosts.compressing import SUFFIXES
-from tests.simulation.judging.witnesses import Witness
+from tests.simulation.judging.witnesses import FileId, Witness, file_id
 from tests.simulation.trace import Trace
 from tests.support.memory.disk import MemoryDisk, MemoryFile
 
@@ -83,9 +83,9 @@ class Life:
     owed: int = 0
     # what the agent knew of it at its end; None if nothing
     witness: Witness | None = None
-    # where its file stood at its end, and that one's inode
+    # where its file stood at its end, and which that was
     stood_at: str = ""
-    inode: int = 0
+    file: FileId = (0, 0)
     # starts of the agent until its end
     gone_in: int = 0
     # starts of the agent until that file was moved or removed, if it was truncated
@@ -374,7 +374,7 @@ class Applications:
         taken = [other.witness for other in self.lives if other.witness is not None]
         life.gone, life.owed = how, len(life.data)
         stat = self._disk().stat(life.path)
-        life.stood_at, life.inode = life.path, stat.inode
+        life.stood_at, life.file = life.path, file_id(stat)
         life.gone_in = self._agent.incarnation
         life.witness = self._agent.knows(stat, life.data, taken)
         self._trace.add(self.host, f"{life}")
@@ -385,9 +385,9 @@ class Applications:
 
     def _leaves(self, path: str) -> None:
         """Note that the file at *path*, which may have been truncated, will not be there."""
-        inode = self._disk().stat(path).inode
+        file = file_id(self._disk().stat(path))
         for life in self.lives:
-            if (life.stood_at, life.inode) == (path, inode):
+            if (life.stood_at, life.file) == (path, file):
                 life.moved_in = self._agent.incarnation
 
     def _remove(self, life: Life) -> None:

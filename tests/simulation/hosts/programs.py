@@ -15,7 +15,9 @@ import orjson
 
 from agent.app import Agent
 from agent.config.config import AgentConfig
+from agent.inputs.files.copies.judge import REST_SECONDS
 from agent.inputs.files.file import Generation
+from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.paths.watcher import NoWatcher
 from agent.reload import Reloader
 from agent.sources.registration import SourceState
@@ -306,11 +308,18 @@ class AgentHost(Process):
         agent = self.agent
         if not self.running or agent is None:
             return False
-        if any(followed.trouble for followed in agent.tailer.followed.values()):
+        files = agent.tailer.followed.values()
+        if any(followed.trouble for followed in files):
             return False  # a file can't be read now, perhaps for want of a handle
+        if any(followed.held and self._grew_lately(followed) for followed in files):
+            return False  # it is not decided yet whether it is a copy
         return agent.connection.is_settled and not any(
             source.is_behind or source.ending is not None for source in agent.registry.sources
         )
+
+    def _grew_lately(self, followed: FollowedFile) -> bool:
+        quiet = self.clock.monotonic() - followed.generation.grown_at
+        return quiet < REST_SECONDS + _RESCAN_SECONDS
 
     @property
     def registered_bytes(self) -> int:

@@ -9,6 +9,11 @@ from tests.simulation.judging.arrivals import Arrived
 from tests.simulation.judging.witnesses import Starts
 
 
+def first_line_span(life: Life) -> int:
+    """Return how many bytes the first line of *life* has, newline included (rule G2)."""
+    return min(life.data.find(b"\n") + 1 or len(life.data), FIRST_LINE_BYTES)
+
+
 def is_first_line_only(life: Life, source: Arrived) -> bool:
     """Return whether only the first line of *life*, which was copied, arrived as *source*.
 
@@ -17,7 +22,7 @@ def is_first_line_only(life: Life, source: Arrived) -> bool:
     open, or its end says so.
     """
     is_told = source.ended is None or source.open_gap
-    return bool(life.copy) and is_told and source.reach <= _first_line_span(life)
+    return bool(life.copy) and is_told and source.reach <= first_line_span(life)
 
 
 def is_first_line_seen(life: Life, source: Arrived) -> bool:
@@ -25,7 +30,7 @@ def is_first_line_seen(life: Life, source: Arrived) -> bool:
 
     Its *source* tells so. A plain copy would be sent as a file of its own.
     """
-    return _is_packed(life) and source.last <= _first_line_span(life)
+    return _is_packed(life) and source.last <= first_line_span(life)
 
 
 def is_elsewhere(life: Life, sources: tuple[Arrived, Arrived], starts: Starts, stores: int) -> bool:
@@ -36,7 +41,7 @@ def is_elsewhere(life: Life, sources: tuple[Arrived, Arrived], starts: Starts, s
     """
     origins = {source.origin for source in sources}
     lacked = any(
-        life.copy in start.inodes and origins.isdisjoint(start.origins)
+        life.copy in start.files and origins.isdisjoint(start.origins)
         for start in starts.found.values()
     )
     return stores > 1 and (starts.lost or lacked)
@@ -59,21 +64,17 @@ def is_unknown(life: Life, sources: tuple[Arrived, Arrived], starts: Starts) -> 
             continue
         here = life.gone_in == number
         if _is_packed(life) and (
-            life.copy in start.inodes or (start.lost and here and not _is_read(life))
+            life.copy in start.files or (start.lost and here and not _is_read(life))
         ):
             return True
-        if life.inode in start.known:
+        if life.file in start.known:
             continue
-        stood_there = start.inodes.get(life.stood_at) == life.inode
-        if life.copy in start.inodes and (not stood_there or life.moved_in == number):
+        stood_there = start.files.get(life.stood_at) == life.file
+        if life.copy in start.files and (not stood_there or life.moved_in == number):
             return True
         if start.lost and stood_there and here:
             return True
     return False
-
-
-def _first_line_span(life: Life) -> int:
-    return min(life.data.find(b"\n") + 1 or len(life.data), FIRST_LINE_BYTES)
 
 
 def _is_read(life: Life) -> bool:

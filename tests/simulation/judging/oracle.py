@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
 
 from tests.simulation.hosts.applications import Life
+from tests.simulation.hosts.compressing import SUFFIXES
 from tests.simulation.hosts.programs import AgentHost
 from tests.simulation.judging.arrivals import (
     RESENT,
@@ -17,6 +18,7 @@ from tests.simulation.judging.arrivals import (
     foreign_events,
 )
 from tests.simulation.judging.doubles import (
+    first_line_span,
     is_elsewhere,
     is_first_line_only,
     is_first_line_seen,
@@ -81,6 +83,7 @@ def _lives(host: AgentHost, owners: Mapping[Life, Arrived], sources: Mapping[str
         elif host.plan.start == "beginning":
             # a life that is gone: what its agent knew of it must have arrived, or be a gap
             source = source or _sent_before(life, sources.values(), host)
+            _copied(life, source, host)
             if life.witness is not None:
                 named = by_origin.get(life.witness.origin)
                 if _is_told_by_another(life, source, named, sources.values(), host):
@@ -234,6 +237,19 @@ def _whole(life: Life, source: Arrived | None, host: AgentHost) -> None:
         raise BrokenPromise(
             "what is there has not ended", f"{life} is on the disk and ended by {source.ended}"
         )
+
+
+def _copied(life: Life, source: Arrived | None, host: AgentHost) -> None:
+    """Require that all of *life* has arrived if a plain copy of it is on the disk.
+
+    *source* is the one that has its bytes. A first line alone is no evidence (rule G5).
+    """
+    have = source.sent if source is not None else 0
+    is_there = life.copy in host.disk.paths() and not life.copy.endswith(tuple(SUFFIXES))
+    has_more = len(life.data) > first_line_span(life)
+    if is_there and has_more and have < len(life.data.rstrip(b"\0")):
+        what = f"{life}: {have} bytes arrived, and {life.copy} is on the disk"
+        raise BrokenPromise("what a copy has is not lost", what)
 
 
 def _told(

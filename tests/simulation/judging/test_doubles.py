@@ -15,14 +15,15 @@ from tests.simulation.judging.doubles import (
 from tests.simulation.judging.witnesses import Start, Starts
 
 _COPY = "/logs/a.log.1.copy"
+_FILE, _COPIED = (7, 1), (8, 2)
 _START = Start(
-    frozenset(), frozenset(), lost=False, durable=True, inodes={_COPY: 8}, known=frozenset()
+    frozenset(), frozenset(), lost=False, durable=True, files={_COPY: _COPIED}, known=frozenset()
 )
 
 
 def _life() -> Life:
     life = Life("host", "a.log", 1, None, bytearray(b"one\ntwo\n"), copy=_COPY)
-    life.stood_at, life.inode = "/logs/a.log", 7
+    life.stood_at, life.file = "/logs/a.log", _FILE
     return life
 
 
@@ -53,12 +54,21 @@ def test_of_a_compressed_life_only_the_first_line_may_have_been_seen() -> None:
     [
         (_START, True),
         (replace(_START, settled=frozenset("o")), False),
-        (replace(_START, known=frozenset([7])), False),
-        (replace(_START, inodes={_COPY: 8, "/logs/a.log": 7}), False),
-        (replace(_START, inodes={_COPY: 8, "/logs/a.log": 9}), True),
-        (replace(_START, inodes={}), False),
+        (replace(_START, known=frozenset([_FILE])), False),
+        (replace(_START, files={_COPY: _COPIED, "/logs/a.log": _FILE}), False),
+        (replace(_START, files={_COPY: _COPIED, "/logs/a.log": (9, 3)}), True),
+        (replace(_START, files={_COPY: _COPIED, "/logs/a.log": (7, 3)}), True),
+        (replace(_START, files={}), False),
     ],
-    ids=["gone", "in the checkpoint", "its file is", "beside it", "another beside it", "no copy"],
+    ids=[
+        "gone",
+        "in the checkpoint",
+        "its file is",
+        "beside it",
+        "another beside it",
+        "another with its inode",
+        "no copy",
+    ],
 )
 def test_a_life_is_unknown_once_neither_checkpoint_nor_its_file_tell(
     start: Start, unknown: bool
@@ -69,7 +79,7 @@ def test_a_life_is_unknown_once_neither_checkpoint_nor_its_file_tell(
 
 def test_a_life_is_unknown_to_the_start_in_which_its_file_was_moved() -> None:
     source, life = _source(b"one\ntwo\n"), _life()
-    starts = Starts({2: replace(_START, inodes={_COPY: 8, "/logs/a.log": 7})})
+    starts = Starts({2: replace(_START, files={_COPY: _COPIED, "/logs/a.log": _FILE})})
     life.moved_in = 2
     assert is_unknown(life, (source, source), starts)
     life.moved_in = 1
@@ -88,14 +98,14 @@ def test_an_agent_whose_checkpoint_lacks_a_life_may_ask_another_store_where_ther
     assert not elsewhere(replace(_START, lost=True), stores=1)
     assert elsewhere(_START)
     assert not elsewhere(replace(_START, origins=frozenset("o")))
-    assert not elsewhere(replace(_START, inodes={}))
+    assert not elsewhere(replace(_START, files={}))
 
 
 def test_a_life_is_unknown_to_a_start_without_checkpoint_in_which_it_was_truncated() -> None:
     source, life = _source(b"one\ntwo\n"), _life()
-    lost = replace(_START, lost=True, inodes={"/logs/a.log": 7})
+    lost = replace(_START, lost=True, files={"/logs/a.log": _FILE})
     life.gone_in = 2
     assert is_unknown(life, (source, source), Starts({2: lost}))
     assert not is_unknown(life, (source, source), Starts({2: replace(lost, lost=False)}))
     assert not is_unknown(life, (source, source), Starts({1: lost}))
-    assert not is_unknown(life, (source, source), Starts({2: replace(lost, inodes={})}))
+    assert not is_unknown(life, (source, source), Starts({2: replace(lost, files={})}))

@@ -12,7 +12,11 @@ from zlib import crc32
 import orjson
 
 from agent.sources.source import Source
+from logdrive.host.disk import FileStat
 from tests.support.memory.disk import MemoryDisk
+
+FileId = tuple[int, int]
+"""Inode and birth time: a file that is given the inode of another has another birth time."""
 
 
 @dataclass(slots=True)
@@ -38,8 +42,8 @@ class Start:
     settled: frozenset[str]  # those of them whose count is known
     lost: bool  # the checkpoint was removed, or set back, on purpose
     durable: bool  # no power cut can take the checkpoint back
-    inodes: Mapping[str, int]  # of all files that are there, by path
-    known: frozenset[int]  # the inodes of the files in it that have not ended
+    files: Mapping[str, FileId]  # all that are there, by path
+    known: frozenset[FileId]  # the files in it that have not ended
     stems: Mapping[str, str] = field(default_factory=dict)  # of its origins, by origin
     moved_on: frozenset[str] = frozenset()  # stems: a store had another's bytes under a count
 
@@ -55,13 +59,15 @@ class Starts:
         entries = entries_in(disk, path)
         origins = frozenset(entry["origin"] for entry in entries)
         settled = frozenset(entry["origin"] for entry in entries if "counting" not in entry)
-        inodes = {other: disk.stat(other).inode for other in disk.paths()}
-        known = frozenset(entry["inode"] for entry in entries if "done" not in entry)
+        files = {other: file_id(disk.stat(other)) for other in disk.paths()}
+        known = frozenset(
+            (entry["inode"], entry.get("birth_ns", 0)) for entry in entries if "done" not in entry
+        )
         durable = disk.is_durable(path)
         stems = {entry["origin"]: entry.get("stem", "") for entry in entries}
         moved_on = frozenset(entry["stem"] for entry in entries if entry.get("resend"))
         self.found[incarnation] = Start(
-            origins, settled, lost, durable, inodes, known, stems, moved_on
+            origins, settled, lost, durable, files, known, stems, moved_on
         )
 
     @property
@@ -106,6 +112,11 @@ class Starts:
                 return min(missing)
             known = {one: start.stems[one] for one in start.settled} if start.durable else {}
         return ""
+
+
+def file_id(stat: FileStat) -> FileId:
+    """Return the identity of the file of *stat*."""
+    return stat.inode, stat.birth_ns
 
 
 def entries_in(disk: MemoryDisk, path: str) -> list[dict[str, Any]]:
