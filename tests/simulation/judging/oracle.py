@@ -242,12 +242,13 @@ def _whole(life: Life, source: Arrived | None, host: AgentHost) -> None:
 def _copied(life: Life, source: Arrived | None, host: AgentHost) -> None:
     """Require that all of *life* has arrived if a plain copy of it is on the disk.
 
-    *source* is the one that has its bytes. A first line alone is no evidence (rule G5).
+    *source* is the one that has its bytes. A first line alone is no evidence (rule G5), and NULs at
+    the end wait (P5).
     """
     have = source.sent if source is not None else 0
     is_there = life.copy in host.disk.paths() and not life.copy.endswith(tuple(SUFFIXES))
-    has_more = len(life.data) > first_line_span(life)
-    if is_there and has_more and have < len(life.data.rstrip(b"\0")):
+    text = len(life.data.rstrip(b"\0"))
+    if is_there and max(have, first_line_span(life)) < text:
         what = f"{life}: {have} bytes arrived, and {life.copy} is on the disk"
         raise BrokenPromise("what a copy has is not lost", what)
 
