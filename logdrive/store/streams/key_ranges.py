@@ -156,8 +156,7 @@ def cut_at_time(stream: Stream, time_ms: int) -> dict[int, int]:
     epoch = max(
         (number for number, began in enumerate(stream.epochs) if began <= time_ms), default=0
     )
-    begin, cut_off = head_cut(stream), {s.id for s in segments_before(stream, stream.cut)}
-    segments = [s for s in segments_in_epoch(stream, epoch) if s.id not in cut_off]
+    begin, segments = head_cut(stream), _left_of_epoch(stream, epoch)
     # part of that epoch was cut off: the stream begins later
     if not _is_whole(segments):
         return begin
@@ -172,7 +171,7 @@ def cut_reached(stream: Stream, positions: Mapping[int, int]) -> list[tuple[Segm
     epoch is cut off.
     """
     latest = max((epoch_of_id(number) for number in positions), default=0)
-    segments = segments_in_epoch(stream, latest)
+    segments = _left_of_epoch(stream, latest)
     if not _is_whole(segments):
         segments = segments_in_epoch(stream, len(stream.epochs) - 1)
     return [(segment, positions.get(segment.id, 0)) for segment in segments]
@@ -250,6 +249,15 @@ def segments_between(
         for s in stream.segments
         if s.id not in before and s.id not in after and s.until != REMOVED
     ]
+
+
+def _left_of_epoch(stream: Stream, epoch: int) -> list[Segment]:
+    """Return the segments of one epoch that are not cut off.
+
+    An open transaction keeps the others' names, too.
+    """
+    cut_off = {segment.id for segment in segments_before(stream, stream.cut)}
+    return [segment for segment in segments_in_epoch(stream, epoch) if segment.id not in cut_off]
 
 
 def _keyless(stream: Stream) -> list[Segment]:

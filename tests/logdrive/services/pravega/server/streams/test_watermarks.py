@@ -220,12 +220,15 @@ def test_after_any_scaling_a_watermarks_cut_is_whole_and_before_no_position(
                 assert written in layout.segments_before(stream, cut)
 
 
-def test_the_cut_is_in_the_present_epoch_if_the_older_one_is_truncated() -> None:
+@pytest.mark.parametrize("used", [False, True], ids=["gone", "used by an open transaction"])
+def test_the_cut_is_in_the_present_epoch_if_the_older_one_is_truncated(used: bool) -> None:
     async def main() -> None:
         async with rig() as there:
             timed = Timed(there)
             await timed.made()
             await timed.note("a", 100, {0: 10, 1: 20})
+            if used:
+                await there.transactions.begin_transaction(SCOPE, STREAM, 1000)
             await timed.split(0)
             two, three = segment_id(2, 1), segment_id(3, 1)
             await there.streams.truncate(SCOPE, STREAM, {two: 0, three: 0, 1: 0})
