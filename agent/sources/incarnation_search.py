@@ -29,8 +29,8 @@ class Counting(Enum):
     NEXT = "next"
     """It takes the next one, once that of the generation before it is known: it was never sent."""
     AFTER = "after"
-    """It was restored before it took the next one, and may have been sent under that: several have
-    to be asked for, once that of the generation before it is known.
+    """A start found it, with others that look alike in its checkpoint, and it may have been sent
+    before: several have to be asked for, once those of the generations before it are known.
     """
 
     @property

@@ -97,8 +97,11 @@ class SourceRegistry:
         it may be a copy of, where only the store can tell (rule G5).
         """
         incarnations = self.incarnations_of(identity.stem, identity)
-        # the count of a generation that looks alike must be known first
-        if incarnations.members:
+        if counting is Counting.AFTER:
+            # others that look alike may have come and gone since the checkpoint was written
+            counting = Counting.AFTER if incarnations.next_count() else Counting.KNOWN
+        elif incarnations.members:
+            # the count of a generation that looks alike must be known first
             known = incarnations.counts_known()
             counting = Counting.KNOWN if known else Counting.NEXT
         count = 0 if counting is Counting.MANY else incarnations.next_count()

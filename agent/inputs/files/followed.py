@@ -116,7 +116,11 @@ class FollowedFile(msgspec.Struct, eq=False, gc=False):  # in no cycle
         self.generation = generation
         self.head = b""
         self.held = False
-        self.counted |= self.source is not None
+        if self.source is not None:
+            self.counted = True
+            # what comes now was never sent; without a checkpoint the store has yet to say what was
+            if self.counting is Counting.AFTER:
+                self.counting = Counting.KNOWN
         self.source = None
         self.found_at_start = False
         self.no_copy = False

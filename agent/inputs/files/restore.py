@@ -255,7 +255,7 @@ class Restorer:
             else:
                 successor = generation.make_successor()
                 self._tailer.looks.name_anew(successor)
-                self._tailer.follow_file(FollowedFile(successor))
+                self._tailer.follow_file(FollowedFile(successor, counting=Counting.AFTER))
             mark = GapOrEndMark(REMOVED if is_gone else TRUNCATED, exact=False)
             self._await_copy(entry, mark, generation.settings)
             return

@@ -780,6 +780,31 @@ def test_a_life_that_was_held_when_it_was_truncated_is_read_from_its_copy__G5() 
     run(main())
 
 
+def test_a_life_is_not_taken_for_one_that_came_since_the_checkpoint__G3_G5() -> None:
+    """That one was sent under the next count, and was truncated while the agent was away: nothing
+    contradicts the store, so the audit must not look for what is there twice.
+    """
+
+    async def main() -> None:
+        world = World()
+        first, second, third = (
+            HEADER + lines(0, 20, prefix=name) for name in ("1st", "2nd", "3rd")
+        )
+        reader = await world.ships(first)
+        _copytruncate(world)
+        await _over(world)
+        await _ship_behind_the_checkpoint(world, second)
+        _copytruncate(world, f"{LOG}.2")
+        world.write(third)
+        world.start()
+        await _over(world)
+        assert sorted(contents(_sources(reader))) == sorted([first, second, third])
+        assert not any(b"resend" in frame.attributes for frame in reader.registered)
+        await world.stop()
+
+    run(main())
+
+
 def test_a_lost_acknowledgement_of_a_copy_s_end_sends_nothing_again__G5_D3() -> None:
     """The store has the end record, the checkpoint does not, and the copy is still there."""
 
