@@ -196,8 +196,8 @@ class Agent:
         self._parts.restorer.restore_entries(_take_out(entries))
         await self._parts.input_services.begin(others)
         self._parts.file_log.flush()  # all that the checkpoint brings is known now
-        # without a checkpoint, only the store knows which counts exist (rule G3), as it does of lives
-        # that came since a checkpoint was written
+        # without a checkpoint, only the store knows which counts exist (rule G3); and with one, of
+        # lives that came since it was written
         self.registry.set_uncounted(checkpoint is None or checkpoint.uncounted)
         await self._parts.scanner.scan_inputs(
             Counting.MANY if self.registry.uncounted else Counting.AFTER, at_start=True
