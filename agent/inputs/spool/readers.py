@@ -262,6 +262,9 @@ class ConnectionReader:
     async def _read_next(self, stream: ByteStream, stopped: "asyncio.Future[Any]") -> bytes:
         """Return what comes next; b"" at the end, after a long silence, or once stopped and all
         that had come is read.
+
+        An end that the sender did not make is a reset: what it writes from then on fails. An
+        orderly close would still take that, for two seconds, and drop it.
         """
         read = asyncio.ensure_future(stream.read())
         if not stopped.done():
@@ -275,6 +278,7 @@ class ConnectionReader:
             read.cancel()
             await asyncio.wait({read})
         if read.cancelled():
+            stream.abort()
             return b""
         with contextlib.suppress(TransientError):  # a lost connection is an end, too
             return read.result()
@@ -286,6 +290,7 @@ class ConnectionReader:
             await self._channel.append(framed.text, senders)
 
     def _turn_away(self, stream: ByteStream) -> None:
+        stream.abort()  # so that what it writes fails, and is not taken and dropped
         self._turned_away += 1
         now = self._clock.monotonic()
         if now - self._warned_at >= _WARN_SECONDS:

@@ -66,7 +66,11 @@ def reader_at(path: Path, limits: ListenerLimits) -> tuple[ConnectionReader, Slo
 
 
 def reader_of(
-    path: Path, listen: Callable[[Accept], Awaitable[LocalListener]]
+    path: Path,
+    listen: Callable[[Accept], Awaitable[LocalListener]],
+    *,
+    connections: int = 256,
+    idle_seconds: float = 60,
 ) -> tuple[ConnectionReader, SlowChannel]:
     """Return a reader of what *listen* accepts, and what it hands over to."""
     table = SocketTable(path=str(path))
@@ -75,8 +79,8 @@ def reader_of(
         listen,
         channel,
         partial(LineFraming, table.message_bytes),
-        connections=table.connections,
-        idle_seconds=60,
+        connections=connections,
+        idle_seconds=idle_seconds,
         clock=SystemClock(),
         log=structlog.get_logger(),
     )
@@ -171,6 +175,46 @@ def test_a_stop_comes_to_an_end_while_a_connection_over_tcp_goes_on(tmp_path: Pa
         writing.cancel()
         assert channel.text.startswith(LINE)
         writer.close()
+
+    asyncio.run(asyncio.wait_for(story(), 30))
+
+
+@pytest.mark.parametrize("end", ["stop", "silence", "one too many"])
+def test_what_a_sender_writes_over_tcp_once_its_connection_is_ended_fails(
+    tmp_path: Path, end: str
+) -> None:
+    """It must not be taken and dropped, as in an orderly close."""
+
+    async def story() -> None:
+        listeners = list[Listener]()
+
+        async def listen(accept: Accept) -> Listener:
+            listeners.append(await SystemTransport().listen("127.0.0.1", 0, None, accept))
+            return listeners[-1]
+
+        reader, channel = reader_of(
+            tmp_path,
+            listen,
+            connections=0 if end == "one too many" else 1,
+            idle_seconds=0.1 if end == "silence" else 60,
+        )
+        channel.room.set()
+        await reader.open()
+        running = asyncio.ensure_future(reader.run())
+        with socket.create_connection(listeners[0].address) as sender:
+            if end != "one too many":
+                sender.sendall(LINE)
+            await asyncio.sleep(0.1)
+            if end == "stop":
+                await reader.stop()
+                await running
+            await asyncio.sleep(0.3)
+            with pytest.raises(ConnectionResetError):
+                sender.sendall(LINE)
+        if end != "stop":
+            await reader.stop()
+            await running
+        assert channel.text == (b"" if end == "one too many" else LINE)
 
     asyncio.run(asyncio.wait_for(story(), 30))
 
