@@ -83,6 +83,9 @@ class SourceChanges:
             raise ControlError(
                 f"{self._path(source)} can't be read: {os_error_text(error)}"
             ) from error
+        # truncated since the last look, the file has the lines of its next life
+        if not self._tailer.verify_source(source) or source.living is not generation:
+            raise self._unreadable(source)
 
         sent, skipped = source.sent_position, source.skip_to
         if end <= max(sent, skipped):
@@ -147,10 +150,7 @@ class SourceChanges:
     def _begin_resend(self, source: Source) -> None:
         following = self._tailer.resend_source(source)
         if following is None:
-            raise ControlError(
-                f"{self._path(source)} can't be read now, or was truncated: look at its problem in "
-                "`logdrive agent status`"
-            )
+            raise self._unreadable(source)
         # an agent that starts again and does not know that the first was ended to be sent again
         # would take it for complete, and never look for the other
         for one in (source, following):
@@ -289,6 +289,12 @@ class SourceChanges:
                 f"{self._path(source)}: no receiver has said yet what it has of it: try again when "
                 "it is connected"
             )
+
+    def _unreadable(self, source: Source) -> ControlError:
+        return ControlError(
+            f"{self._path(source)} can't be read now, or was truncated: look at its problem in "
+            "`logdrive agent status`"
+        )
 
     def _path(self, source: Source) -> str:
         return printable_path(self._registry.path_of(source))

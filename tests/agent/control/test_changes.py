@@ -116,6 +116,34 @@ def test_what_was_truncated_with_a_copy_and_not_looked_at_since_is_not_sent_agai
     run(main())
 
 
+@pytest.mark.parametrize("copied", [False, True], ids=["no copy", "copy"])
+def test_what_was_truncated_and_not_looked_at_since_is_not_skipped__A4(copied: bool) -> None:
+    """The file has other lines by then: the last one's end would be inside a line of the source."""
+
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.crash_reader()
+        first = lines(0, 10) + b"longer lines\n" * 10
+        world.write(first[120:])
+        await world.clock.sleep(1)
+        if copied:
+            world.write(first, f"{LOG}.1")
+        world.truncate()
+        world.write(lines(10, 15))  # no look has seen it
+        refused = await ask(world, "skip", source=LOG)
+        assert "was truncated" in refused.error
+        await world.reader()
+        await world.settle(200)
+        old, new = world.stored()
+        assert new.content == lines(10, 15)
+        assert old.content == (first if copied else lines(0, 10))
+        assert old.gaps == ([] if copied else [(120, len(first), "truncated", False)])
+        await world.stop()
+
+    run(main())
+
+
 def test_a_resend_while_lines_are_on_the_way_loses_none__A4() -> None:
     async def main() -> None:
         world = World()
