@@ -141,7 +141,8 @@ class Tailer:
         known = self.followed.get((stat.device, stat.inode))
         if known is not None:
             place = known.generation.place
-            if place.is_at(stat) and not self.looks.is_packed_by_now(known.generation, match.path):
+            is_same = place.is_at(stat) or self._is_copied_up(known.generation, match.path)
+            if is_same and not self.looks.is_packed_by_now(known.generation, match.path):
                 # a known name saves a look at each file of each scan
                 is_known = match.path in (place.path, place.name) and place.key not in self.missing
                 if not is_known and self._locations.update_name(place, match.path):
@@ -161,6 +162,26 @@ class Tailer:
         place = self._locations.locate_match(match)
         generation = Generation(place, match.settings)
         self.follow_file(FollowedFile(generation, counting=counting, found_at_start=match.at_start))
+
+    def _is_copied_up(self, generation: Generation, path: str) -> bool:
+        """Return whether *path* is an open file that has got another birth time; take that over.
+
+        In overlayfs a file of a lower layer gets one when it is first written to. The inode of an
+        open file is given to no other.
+        """
+        place = generation.place
+        if generation.file is None:
+            return False
+        try:
+            generation.file.stat()  # of a stale NFS handle the inode may be another's
+            stat = self._disk.stat(path)
+        except OSError:
+            return False
+        if not stat.is_file or (stat.device, stat.inode) != place.key:
+            return False
+        place.birth_ns = stat.birth_ns
+        self._registry.mark_changed()
+        return True
 
     def is_followed(self, path: str, key: FileKey) -> bool:
         """Return whether the file *path* of this device and inode is surely the one followed.

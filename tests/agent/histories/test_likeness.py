@@ -226,6 +226,28 @@ def test_a_file_system_on_another_device_has_the_same_files_with_other_births__G
     run(main())
 
 
+def test_an_open_file_that_gets_another_birth_time_is_the_same__G2() -> None:
+    """Overlayfs gives one to a file of a lower layer that is first written to."""
+
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        node = world.disk._files[LOG]
+        # a second name, so that each scan looks at it
+        world.disk._files[f"{LOG}.other"], node.links = node, 2
+        node.born_ns += 5_000_000_000
+        world.write(lines(10, 10))
+        await world.settle(30)
+        assert contents(world.stored()) == [lines(0, 20)]
+        await world.stop()
+        world.start()
+        await world.settle()
+        assert contents(world.stored()) == [lines(0, 20)]
+        await world.stop()
+
+    run(main())
+
+
 def test_without_birth_times_the_bytes_decide_whether_a_file_is_the_same__G2() -> None:
     async def main() -> None:
         world = World()
