@@ -7,6 +7,7 @@ import pytest
 
 from logdrive.host.disk import File
 from logdrive.model.units import MIB
+from tests.agent.test_reload import reloaded
 from tests.agent.world import LOG, World, contents, lines
 from tests.simulation.hosts.compressing import SUFFIXES
 from tests.support.reader_model import ReaderModel, Stored
@@ -97,6 +98,29 @@ def test_the_copy_of_a_truncated_file_may_be_compressed_at_once__G5(suffix: str)
         old, new = _sources(reader)
         assert (old.content, old.ended, old.gaps) == (data, (len(data), "truncated"), [])
         assert new.content == world.disk.content(LOG)
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("reload", [False, True], ids=["scan", "reload"])
+def test_what_is_written_rotated_and_compressed_between_two_looks_is_sent_once__G5(
+    reload: bool,
+) -> None:
+    """Also where the scan that finds the copy follows a reload."""
+
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(b"")
+        await world.clock.sleep(100.1)  # so that a scan comes before the next look
+        world.write(data := lines(0, 30))
+        _rotate(world)
+        _compress(world, ".gz")
+        if reload:
+            (table,) = world.settings["input"]
+            await reloaded(world, input=[table | {"fields": {"input": "other"}}])
+        await _over(world)
+        assert contents(_sources(reader)) == [data]
         await world.stop()
 
     run(main())

@@ -276,7 +276,7 @@ class CompressedFiles:
                     return None
                 judged = self._copies.recognizer.judge_unpacked(job.path, survey, first_line)
                 came_late = job.match is not None and not job.match.at_start
-                is_unknown = judged.life is None and came_late
+                is_unknown = judged.life is None and (came_late or self._is_new(job))
                 if is_unknown and self._copies.finds_unread(job.path, first_line):
                     return None
         except OSError:
@@ -286,6 +286,10 @@ class CompressedFiles:
             self._copies.await_longer(judged)
             return None
         return judged
+
+    def _is_new(self, job: SurveyJob) -> bool:
+        """Return whether a file was changed since the run before looked for files last."""
+        return job.stat.modified_ns >= self._known_since_ms * 1_000_000
 
     def _read_on(
         self, job: SurveyJob, survey: Survey, first_line: FirstLine, judged: Judgement
@@ -326,8 +330,7 @@ class CompressedFiles:
     ) -> None:
         """Make a source of a file of which nothing is known: it is sent, or its gap is."""
         generation, source = self._make_source(job, match, survey, first_line, start)
-        is_new = job.stat.modified_ns >= self._known_since_ms * 1_000_000
-        if not start and not is_new and match.settings.unknown_compressed == "skip":
+        if not start and not self._is_new(job) and match.settings.unknown_compressed == "skip":
             self._file_log.warning(
                 "unknown compressed file is not sent",
                 job.path,
