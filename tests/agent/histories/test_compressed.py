@@ -126,6 +126,26 @@ def test_what_is_written_rotated_and_compressed_between_two_looks_is_sent_once__
     run(main())
 
 
+def test_a_compressed_file_that_is_renamed_while_no_input_names_it_is_not_sent_again__G5() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 5, prefix="new"))
+        world.write(SUFFIXES[".gz"](data := lines(0, 300)), f"{ROTATED}.gz")
+        await _over(world)
+        await world.stop()
+        world.start()
+        (table,) = world.settings["input"]
+        await reloaded(world, input=[table | {"exclude": ["/logs/*.gz"]}])
+        await _over(world)
+        world.disk.replace(f"{ROTATED}.gz", f"{LOG}.2.gz")
+        await reloaded(world, input=[table])
+        await _over(world)
+        assert contents(_sources(reader)) == [world.disk.content(LOG), data]
+        await world.stop()
+
+    run(main())
+
+
 @every_suffix
 def test_a_file_that_is_still_being_compressed_is_waited_for__G5(suffix: str) -> None:
     async def main() -> None:

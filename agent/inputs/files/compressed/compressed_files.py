@@ -47,6 +47,7 @@ from agent.sources.source import Source
 from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
+from logdrive.model.numbers import position_of
 from logdrive.records.runs import DAMAGED, NOT_WANTED, SHIPPED, GapOrEndMark
 
 _RETRY_SECONDS: Final = 2.0
@@ -263,6 +264,8 @@ class CompressedFiles:
             self._copies.settled.add(job.stat)
         elif first_line is None or judged.verdict is CopyVerdict.COPY:
             self._copies.on_copy(judged, job.path, job.stat)
+        elif self._had_source(job, survey, first_line):
+            self._copies.settled.add(job.stat)
         elif job.match is not None and not self._has_plain_sibling(job.path):
             self._add_own(job, job.match, survey, first_line, judged.start)
 
@@ -286,6 +289,19 @@ class CompressedFiles:
             self._copies.await_longer(judged)
             return None
         return judged
+
+    def _had_source(self, job: SurveyJob, survey: Survey, first_line: FirstLine) -> bool:
+        """Return whether a file had a source of its own, which has ended with nothing left to send.
+
+        By its inode: it may have been renamed while no input named it.
+        """
+        return any(
+            entry.ended in (SHIPPED, NOT_WANTED)
+            and (entry.inode, entry.birth_ns) == (job.stat.inode, job.stat.birth_ns)
+            and (entry.span, entry.crc) == (first_line.span, first_line.crc)
+            and position_of(entry.number) == survey.size
+            for entry in self._registry.ended.values()
+        )
 
     def _is_new(self, job: SurveyJob) -> bool:
         """Return whether a file was changed since the run before looked for files last."""
