@@ -109,8 +109,8 @@ AGENT = (
         "agent.inputs.files.tail",
         (
             (
-                "            if place.is_at(stat) and not",
-                "            if place.is_at(stat) and place.path == match.path and not",
+                "            if is_same and not",
+                "            if is_same and place.path == match.path and not",
             ),
         ),
     ),
