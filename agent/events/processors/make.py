@@ -11,8 +11,6 @@ from agent.events.processors.fields import FieldAdder, FieldDropper, FieldRename
 from agent.events.processors.filters import PatternFilter
 from agent.events.processors.metadata import MetadataAdder
 from agent.events.processors.rate_limit import RateLimiter, ReadRate
-from agent.events.processors.redact import Redactor
-from agent.events.processors.redact_rules import make_rules
 
 SourceMetadata = Callable[[Sequence[str]], dict[str, Any]]
 """Returns what is known of one source, of these kinds (`MetadataKind`), as fields."""
@@ -60,6 +58,10 @@ def _make(
     if processor.exclude is not None:
         return [PatternFilter(processor.exclude, counter(), keep_matching=False)]
     if processor.redact is not None:
+        # an agent that redacts nothing does not keep the rules in memory
+        from agent.events.processors.redact import Redactor
+        from agent.events.processors.redact_rules import make_rules
+
         return [Redactor(make_rules(processor.redact, counter))]
     if processor.rename is not None:
         return [FieldRenamer(processor.rename, counter())]
