@@ -9,6 +9,7 @@ import click
 from agent.check import AgentCheckReport, check_agent
 from agent.config.config import AgentConfig
 from agent.inputs.files.paths.pattern_check import join_paths
+from logdrive.cli.agent.config_option import config_option
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.runtime import Machine, run_program
 from logdrive.config.load import load_config
@@ -19,13 +20,7 @@ from logdrive.host.disk import SystemDisk
     short_help="Show what a run would read, and whether receivers answer.",
     epilog="Example: logdrive agent check --config /etc/logdrive/agent.toml",
 )
-@click.option(
-    "--config",
-    "path",
-    required=True,
-    type=click.Path(dir_okay=False),
-    help="The agent's TOML file.",
-)
+@config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--sample",

@@ -7,6 +7,7 @@ import click
 from agent.app import run_agent as follow
 from agent.config.config import AgentConfig
 from agent.reload import Reloader
+from logdrive.cli.agent.config_option import config_option
 from logdrive.cli.lazy import LazyCommands
 from logdrive.cli.log_forms import LogForm
 from logdrive.cli.log_options import log_format_option, log_level_option
@@ -39,13 +40,7 @@ def agent() -> None:
     short_help="Follow files until SIGTERM, then deliver what is left.",
     epilog="Example: logdrive agent run --config /etc/logdrive/agent.toml",
 )
-@click.option(
-    "--config",
-    "path",
-    required=True,
-    type=click.Path(dir_okay=False),
-    help="The agent's TOML file.",
-)
+@config_option
 @log_level_option
 @log_format_option
 def run(path: str, log_level: str, log_format: LogForm) -> None:
