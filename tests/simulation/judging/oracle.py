@@ -243,8 +243,11 @@ def _copied(life: Life, source: Arrived | None, host: AgentHost) -> None:
     """Require that all of *life* has arrived if a plain copy of it is on the disk.
 
     *source* is the one that has its bytes. A first line alone is no evidence (rule G5), and NULs at
-    the end wait (P5).
+    the end wait (P5). Of a life that had ended, what a store that was restored lacks is a gap
+    (docs/agent.md): its copy is not read again.
     """
+    if host.store_set_back:
+        return
     have = source.sent if source is not None else 0
     is_there = life.copy in host.disk.paths() and not life.copy.endswith(tuple(SUFFIXES))
     text = len(life.data.rstrip(b"\0"))
