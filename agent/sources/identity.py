@@ -34,9 +34,10 @@ class FirstLine(msgspec.Struct, frozen=True, gc=False):  # in no cycle
         *head* is its first line, unless *head* is empty.
         """
         head = head[:FIRST_LINE_BYTES]
-        found = [(at, end) for end in (b"\n", line_end) if (at := head.find(end)) >= 0]
-        if found:
-            at, end = min(found)
+        at, end = head.find(b"\n"), b"\n"
+        if line_end != b"\n" and (other := head.find(line_end)) >= 0 and not 0 <= at <= other:
+            at, end = other, line_end
+        if at >= 0:
             span = at + len(end)
             return cls(head[:at], span, crc32(head[:span]))
         # the rest of a long line does not count

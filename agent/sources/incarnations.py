@@ -27,11 +27,9 @@ class Incarnations:
     def origin_for(self, count: int) -> UUID:
         """Return the origin id of the generation with this *count*."""
         # the file is gone: the source takes over the id in the checkpoint
-        if self.identity is None:
+        if count == 0 or self.identity is None:
             return self.stem
-        origin = self.identity.origin_for(count)
-        # most sources have count 0: share one object
-        return self.stem if origin == self.stem else origin
+        return self.identity.origin_for(count)
 
     def next_count(self, source: object = None) -> int:
         """Return the lowest count above those of all known sources, *source* itself left out."""

@@ -96,7 +96,8 @@ class SourceRegistry:
         *closes_when_complete*: see `Source`. *siblings* are paths and identities of files that
         it may be a copy of, where only the store can tell (rule G5).
         """
-        incarnations = self.incarnations_of(identity.stem, identity)
+        stem = identity.stem
+        incarnations = self.incarnations_of(stem, identity)
         if counting is Counting.AFTER:
             # others that look alike may have come and gone since the checkpoint was written
             counting = Counting.AFTER if incarnations.next_count() else Counting.KNOWN
@@ -115,7 +116,7 @@ class SourceRegistry:
             closes_when_complete=closes_when_complete,
         )
         self.search_siblings(source, siblings)
-        if identity.stem in self.forgotten:
+        if stem in self.forgotten:
             source.mark_resent()
         incarnations.add(source)
         self.sources[source] = None

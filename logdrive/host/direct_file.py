@@ -6,10 +6,12 @@ import mmap
 import os
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
-from logdrive.host.file import FileStat, SystemFile
+import msgspec
+
+from logdrive.host.file import SystemFile
+from logdrive.host.file_stat import FileStat
 from logdrive.model.framing import Part
 from logdrive.model.units import KIB
 
@@ -106,7 +108,7 @@ class DirectFile(SystemFile):
         return (
             status
             if self._torn or status.size > self._size + DIRECT_BLOCK
-            else replace(status, size=self._size)
+            else msgspec.structs.replace(status, size=self._size)
         )
 
     def is_unchanged(self, size: int, modified_ns: int) -> bool:

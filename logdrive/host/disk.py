@@ -13,7 +13,8 @@ from typing import Protocol
 
 from logdrive.host import faults
 from logdrive.host.direct_file import open_direct
-from logdrive.host.file import File, FileStat, SystemFile, file_stat
+from logdrive.host.file import File, SystemFile
+from logdrive.host.file_stat import FileStat
 from logdrive.host.real_path import real_path
 from logdrive.host.statx import stat_path
 
@@ -160,7 +161,7 @@ class SystemDisk:
 
     def stat(self, path: str) -> FileStat:
         """Return the metadata of the file at *path*."""
-        return file_stat(stat_path(path))
+        return stat_path(path)
 
     def is_unchanged(self, path: str, key: tuple[int, int], size: int, modified_ns: int) -> bool:
         """Return whether the file at *path* is the same, by inode, size and time of change."""

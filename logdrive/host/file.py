@@ -5,29 +5,14 @@ Errors of the system are raised as `OSError`.
 
 import errno
 import os
-import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
-from logdrive.host.statx import StatResult, stat_handle
+from logdrive.host.file_stat import FileStat, from_system
+from logdrive.host.statx import stat_handle
 from logdrive.model.framing import Part
 
 _IOV_MAX: Final = 1024  # parts that one `writev` takes
-
-
-@dataclass(frozen=True, slots=True)
-class FileStat:
-    """The metadata of a file that its identity and growth are judged by."""
-
-    device: int  # number of the device
-    inode: int
-    size: int  # bytes
-    links: int  # number of names; 0 for a deleted file that is still open
-    modified_ns: int  # last change, ns since 1970
-    birth_ns: int  # ns since 1970; 0 if the file system keeps no birth time (rule G2)
-    is_file: bool  # whether it is a regular file
-    is_directory: bool  # whether it is a directory; pipes, sockets and devices are neither
 
 
 class Stage(Protocol):
@@ -102,20 +87,6 @@ class File(Protocol):
         ...
 
 
-def file_stat(result: StatResult) -> FileStat:
-    """Convert the system's *result* to a `FileStat`."""
-    return FileStat(
-        device=result.device,
-        inode=result.inode,
-        size=result.size,
-        links=result.links,
-        modified_ns=result.modified_ns,
-        birth_ns=result.birth_ns,
-        is_file=stat.S_ISREG(result.mode),
-        is_directory=stat.S_ISDIR(result.mode),
-    )
-
-
 class PartsStage:
     """A stage that keeps its parts, uncopied, until *file* appends them."""
 
@@ -187,18 +158,11 @@ class SystemFile:
     def stat(self) -> FileStat:
         """Return the file's metadata now."""
         if self._birth_ns is None:
-            self._birth_ns = stat_handle(self._descriptor).birth_ns
-        status = os.fstat(self._descriptor)  # costs a tenth of statx
-        result = StatResult(
-            status.st_dev,
-            status.st_ino,
-            status.st_size,
-            status.st_nlink,
-            status.st_mtime_ns,
-            status.st_mode,
-            self._birth_ns,
-        )
-        return file_stat(result)
+            status = stat_handle(self._descriptor)
+            self._birth_ns = status.birth_ns
+            return status
+        # costs less than half of statx
+        return from_system(os.fstat(self._descriptor), birth_ns=self._birth_ns)
 
     def is_unchanged(self, size: int, modified_ns: int) -> bool:
         """Return whether name, size and time of the last change are as they were."""

@@ -57,7 +57,8 @@ class Beginnings:
             generation,
             identity,
             followed.counting,
-            closes_when_complete=FirstLine.find_in(head, line_end=line_end) is None,
+            closes_when_complete=followed.ships_unfinished
+            and FirstLine.find_in(head, line_end=line_end) is None,
             siblings=siblings,
         )
         followed.set_source(source)

@@ -5,9 +5,9 @@ another device.
 import errno
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 
 import orjson
+from msgspec.structs import replace
 
 from logdrive.host.disk import FileStat
 from tests.agent.world import LOG, World, contents, lines

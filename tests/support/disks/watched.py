@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from logdrive.host.disk import Disk
-from logdrive.host.file import File, FileStat, PartsStage
+from logdrive.host.file import File, PartsStage
+from logdrive.host.file_stat import FileStat
 from logdrive.model.framing import Part
 
 CHANGES: Final = frozenset(

@@ -16,8 +16,9 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import count
+
+from msgspec.structs import replace
 
 from logdrive.host.disk import FileStat
 from logdrive.host.file import PartsStage

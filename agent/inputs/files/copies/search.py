@@ -89,7 +89,7 @@ class CopySearch:
         These are lives with its first line, of the files whose names it goes on after: of *bases*,
         which are beside it, and of those that stood there and have been moved or removed since.
         """
-        siblings = dict[tuple[str, tuple[int, int]], None]()
+        siblings: dict[tuple[str, tuple[int, int]], None] = {}
         for path in _base_paths(place):
             if path in bases:
                 siblings[path, (bases[path].inode, bases[path].birth_ns)] = None

@@ -9,8 +9,9 @@ import fnmatch
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from agent.config.files import InputTable
 from agent.sources.place import FileKey
@@ -264,8 +265,7 @@ def _key(stat: FileStat) -> DirectoryKey:
     return stat.device, stat.inode, stat.birth_ns
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedFile:
+class MatchedFile(msgspec.Struct, frozen=True, gc=False):  # in no cycle
     """A file that a pattern of an input matches."""
 
     path: str

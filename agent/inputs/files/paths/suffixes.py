@@ -8,4 +8,7 @@ SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 
 def suffix_of(path: str) -> str:
     """Return the suffix of a compressed file's *path*, "" for any other file."""
-    return next((suffix for suffix in SUFFIXES if path.endswith(suffix)), "")
+    # nearly all files are others
+    if not path.endswith(SUFFIXES):
+        return ""
+    return next(suffix for suffix in SUFFIXES if path.endswith(suffix))
