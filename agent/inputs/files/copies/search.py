@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -163,7 +163,8 @@ def _base_paths(place: FileLocation) -> list[str]:
     return [f"{directory}/{base}" for base in _bases_of(name)]
 
 
-def _bases_of(name: str) -> list[str]:
+@lru_cache(maxsize=16)  # two questions about one file follow each other
+def _bases_of(name: str) -> tuple[str, ...]:
     """Return the names that copies named *name* are made of: `app.log` for `app.log.1`, for
     `app.log-20261123` and for `app-20261123.log`.
     """
@@ -175,4 +176,4 @@ def _bases_of(name: str) -> list[str]:
     root, extension = os.path.splitext(name)
     if extension and (shorter := _SUFFIX.sub("", root)) != root:
         bases.append(shorter + extension)
-    return bases
+    return tuple(bases)
