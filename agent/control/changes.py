@@ -255,7 +255,7 @@ class SourceChanges:
         The latter ends a sentence; it is "" where the name stands for one source alone.
         """
         found, chosen = find_source_in_place(
-            self._registry, request.source, self._stands_at_its_path
+            self._registry, request.source, followed=self._tailer.followed, disk=self._disk
         )
         if isinstance(found, CheckpointEntry):
             why = f"has ended ({found.ended})" if found.ended else "is not read now"
@@ -268,18 +268,7 @@ class SourceChanges:
             raise ControlError(
                 f"{self._path(found)} is no file that can be read again, so it can't be {done}"
             )
-        return found, generation, f". {chosen}" if chosen else ""
-
-    def _stands_at_its_path(self, source: Source) -> bool:
-        """Return whether the file of *source* is what stands at its path now."""
-        # of a truncated file, the next life stands there
-        if source.living is None or source.ending is not None:
-            return False
-        place = source.living.place
-        try:
-            return place.is_at(self._disk.stat(place.path))
-        except OSError:
-            return False
+        return found, generation, chosen
 
     def _settle(self, source: Source) -> None:
         """Refuse a source of which it is not known yet what the store has."""

@@ -1,14 +1,18 @@
 """Finds the source that an operator names: by its path, or by the beginning of its origin id."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 from agent.control.messages import ControlError
+from agent.inputs.files.followed import FollowedFile
 from agent.sources.checkpoint.entry import CheckpointEntry
 from agent.sources.paths import path_from_text, printable_path
+from agent.sources.place import FileKey
 from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
+from logdrive.errors import os_error_text
+from logdrive.host.disk import Disk, FileStat
 from logdrive.printable import escape_unprintable
 
 _FEWEST_DIGITS: Final = 6
@@ -29,23 +33,80 @@ def find_source(registry: SourceRegistry, name: str) -> Source | CheckpointEntry
 
 
 def find_source_in_place(
-    registry: SourceRegistry, name: str, is_in_place: Callable[[Source], bool]
+    registry: SourceRegistry, name: str, *, followed: Mapping[FileKey, FollowedFile], disk: Disk
 ) -> tuple[Source | CheckpointEntry, str]:
-    """Return what *name* stands for, and how it was chosen, for people: "" for the only one.
+    """Return what *name* stands for, and how it was chosen, as an end of what people are told: ""
+    for what has that path alone, or that id.
 
-    Rotated files keep the path that they were found under. Of several sources with one path that
-    is meant which alone has the file that stands there now, as *is_in_place* says. Raises
-    `ControlError` if *name* stands for none, or for several of which that does not choose one.
+    Rotated files keep the path that they were found under, so a path means the file that stands
+    there now, whatever path it was found under. Where nothing stands there, it means the one source
+    that was found there. Raises `ControlError` if it stands for none, or for several.
     """
-    found = _find_all(registry, name)
-    if len(found) == 1:
-        return found[0], ""
-    in_place = [one for one in found if isinstance(one, Source) and is_in_place(one)]
-    if len(in_place) != 1 or not name.startswith("/"):
+    if not name.startswith("/"):
+        return find_source(registry, name), ""
+    found = _with_path(registry, name)
+    living = [one for one in found if isinstance(one, Source) and _is_read(one)]
+    # as it is written, and as the bytes are that are shown so
+    paths = dict.fromkeys((name, *map(registry.path_of, living)))
+    stats = [stat for path in paths if (stat := _stat_or_none(disk, path)) is not None]
+    here = {source for stat in stats for source in _sources_of(stat, living, followed)}
+    if len(here) == 1:
+        (source,) = here
+        return source, _chosen(registry, source, found)
+    if here:
+        raise _several(name, list(here))
+    if not found:
+        raise _none(name)
+    if len(found) > 1:
         raise _several(name, found)
-    (source,) = in_place
-    return source, (
-        f"{len(found)} sources have this path: this is {source.origin}, whose file stands there now"
+    if living and stats:
+        raise ControlError(
+            f"{name}: no source has the file that stands there now. The one that was found there, "
+            f"{living[0].origin}, has another: name it by its id, if that is meant"
+        )
+    return found[0], ". Its file was found there, and is gone from there" if living else ""
+
+
+def _stat_or_none(disk: Disk, path: str) -> FileStat | None:
+    try:
+        return disk.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise ControlError(
+            f"{printable_path(path)} can't be looked at ({os_error_text(error)}): name the source "
+            "by its id"
+        ) from error
+
+
+def _sources_of(
+    stat: FileStat, living: Sequence[Source], followed: Mapping[FileKey, FollowedFile]
+) -> Iterator[Source]:
+    """Yield the sources of the file that *stat* describes: among *living*, or of any path."""
+    known = followed.get((stat.device, stat.inode))
+    others = [known.source] if known is not None and known.source is not None else []
+    for source in (*living, *others):
+        if _is_read(source) and source.living is not None and source.living.place.is_at(stat):
+            yield source
+
+
+def _is_read(source: Source) -> bool:
+    # of a truncated file, the next life stands there
+    return source.living is not None and source.ending is None
+
+
+def _chosen(
+    registry: SourceRegistry, source: Source, found: Sequence[Source | CheckpointEntry]
+) -> str:
+    """Return why *source* was chosen of those that were *found* under a path, or beside them."""
+    if source not in found:
+        path = printable_path(registry.path_of(source))
+        return f". This is {source.origin}, whose file was found as {path} and stands there now"
+    if len(found) == 1:
+        return ""
+    return (
+        f". {len(found)} sources have this path: this is {source.origin}, whose file stands there "
+        "now"
     )
 
 
@@ -53,10 +114,14 @@ def _find_all(registry: SourceRegistry, name: str) -> Sequence[Source | Checkpoi
     """Return all that *name* stands for. Raises `ControlError` if that is none."""
     found = _with_path(registry, name) if name.startswith("/") else _with_id(registry, name.lower())
     if not found:
-        raise ControlError(
-            f"{name}: no source has this path or origin id: see `logdrive agent source list --all`"
-        )
+        raise _none(name)
     return found
+
+
+def _none(name: str) -> ControlError:
+    return ControlError(
+        f"{name}: no source has this path or origin id: see `logdrive agent source list --all`"
+    )
 
 
 def _several(name: str, found: Sequence[Source | CheckpointEntry]) -> ControlError:

@@ -530,6 +530,64 @@ def test_a_path_means_the_file_that_stands_there_though_rotated_ones_were_found_
     run(main())
 
 
+@pytest.mark.parametrize("do", ["skip", "resend"])
+def test_a_path_means_the_file_that_stands_there_though_it_was_found_under_another(do: str) -> None:
+    async def main() -> None:
+        world = World(paths=["/logs/*"])
+        first, second = f"{LOG}.1", f"{LOG}.2"
+        world.write(lines(0, 10), first)
+        await world.ships(lines(10, 10))
+        world.disk.replace(first, second)
+        world.disk.replace(LOG, first)
+        await world.settle()
+        await world.crash_reader()
+        world.write(lines(50, 10), first)
+        world.write(lines(60, 10), second)
+        await world.clock.sleep(6)
+        assert world.agent is not None
+        registry = world.agent.registry
+        found = {registry.path_of(source): source for source in registry.sources}
+        assert set(found) == {LOG, first}
+
+        for path, source in ((first, found[LOG]), (second, found[first])):
+            answer = await ask(world, do, source=path)
+            assert answer.change is not None, answer.error
+            assert answer.change.origin == str(source.origin)
+            known_as = registry.path_of(source)
+            assert answer.change.text.endswith(
+                f". This is {source.origin}, whose file was found as {known_as} and stands there "
+                "now"
+            )
+        await world.stop()
+
+    run(main())
+
+
+@pytest.mark.parametrize("do", ["skip", "resend"])
+def test_a_path_is_not_taken_for_the_file_that_was_found_there_while_another_stands_there(
+    do: str,
+) -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.crash_reader()
+        world.disk.replace(LOG, f"{LOG}.1")
+        world.write(lines(50, 10), f"{LOG}.1")
+        await world.clock.sleep(6)
+        gone = await ask(world, do, source=LOG, dry_run=True)
+        assert gone.change is not None, gone.error
+        assert gone.change.text.endswith(". Its file was found there, and is gone from there")
+
+        world.write(b"half a line", LOG)
+        await world.clock.sleep(6)
+        refused = await ask(world, do, source=LOG)
+        assert "no source has the file that stands there now" in refused.error
+        assert gone.change.origin in refused.error
+        await world.stop()
+
+    run(main())
+
+
 def test_of_a_file_that_was_truncated_its_path_means_the_life_after_that__G5() -> None:
     async def main() -> None:
         world = World()
