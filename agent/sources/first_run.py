@@ -97,6 +97,13 @@ class FirstRunSource(Source):
                 self._send_record()
         return step
 
+    def open_unregistered(self) -> None:
+        """End it once the checkpoint holds the starts: this peer keeps no record (rule D8)."""
+        super().open_unregistered()
+        if not self.unacknowledged and not self._deciding:
+            self._deciding = True
+            self._registry.call_after_write(self._send_record)
+
     def _send_record(self) -> None:
         """Send the record that tells the next run without a checkpoint that this one was."""
         self._deciding = False

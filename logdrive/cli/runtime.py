@@ -81,7 +81,7 @@ def run_program(
 
     *threads* is the size of the executor. The first of `stop_signals` sets `Machine.stop`, which
     *program* must heed; a second signal ends the process. With *reloads* each SIGHUP sets
-    `Machine.hangup` instead.
+    `Machine.hangup` instead, ignored before or not.
     """
 
     settle_heap()
@@ -99,12 +99,13 @@ def run_program(
             loop.remove_signal_handler(number)
             machine.stop.set()
 
-        for number in stop_signals():
-            if reloads and number == signal.SIGHUP:
-                loop.add_signal_handler(number, machine.hangup.set)
-            else:
-                loop.add_signal_handler(number, on_signal, number)
-        release_signals(stop_signals())
+        numbers = stop_signals()
+        for number in numbers:
+            loop.add_signal_handler(number, on_signal, number)
+        if reloads:
+            # under nohup, too: a terminal that closes makes it look at its configuration, no more
+            loop.add_signal_handler(signal.SIGHUP, machine.hangup.set)
+        release_signals({*numbers, signal.SIGHUP})
         try:
             return await program(machine)
         finally:

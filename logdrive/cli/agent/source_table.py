@@ -39,6 +39,8 @@ def source_table(sources: Sequence[SourceStatus]) -> Table:
     columns = [*names, *(["format"] if with_formats else []), *(["truncated"] if with_cuts else [])]
     columns.append("last error")
     table = Table(*columns, box=None, header_style="bold")
+    # the ends of paths tell them apart
+    table.columns[0].overflow = "fold"
     for column in range(2, 7):
         table.columns[column].justify = "right"
         table.columns[column].no_wrap = True

@@ -94,8 +94,7 @@ def status(
     if as_json:
         emit_json(msgspec.to_builtins(answer))
     else:
-        console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
-        console.print(_shown(answer, problems=problems))
+        _console().print(_shown(answer, problems=problems))
     return 0
 
 
@@ -116,19 +115,32 @@ def _watch(target: str, request: StatusRequest, every: float, *, as_json: bool, 
             )
             sys.stdout.flush()
             time.sleep(every)
-    console = Console(highlight=False)
-    with Live(console=console, screen=console.is_terminal, auto_refresh=False) as live:
+    console = _console()
+    if not console.is_terminal:
         while True:
-            if fits and console.is_terminal:
+            console.print(_shown_or_why_not(target, request))
+            sys.stdout.flush()
+            time.sleep(every)
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        while True:
+            if fits:
                 room = max(1, console.height - _HEAD_LINES)
                 request = msgspec.structs.replace(request, limit=min(room, MOST_SOURCES))
-            try:
-                shown = _shown(ask_status(target, request), problems=request.problems)
-            except NoAgentError as error:
-                # it may be restarted: the screen says so, and goes on
-                shown = Group(Text(escape_unprintable(str(error)), style="red"))
-            live.update(shown, refresh=True)
+            live.update(_shown_or_why_not(target, request), refresh=True)
             time.sleep(every)
+
+
+def _console() -> Console:
+    """Return a console as wide as the terminal; files and pipes have room for long paths."""
+    return Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+
+
+def _shown_or_why_not(target: str, request: StatusRequest) -> Group:
+    """Return what the screen shows: the status, or that no agent answers, as one is restarted."""
+    try:
+        return _shown(ask_status(target, request), problems=request.problems)
+    except NoAgentError as error:
+        return Group(Text(escape_unprintable(str(error)), style="red"))
 
 
 def _shown(status: AgentStatus, *, problems: bool) -> Group:

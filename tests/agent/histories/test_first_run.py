@@ -207,6 +207,47 @@ def test_under_plain_lumberjack_files_begin_at_their_end_with_a_warning__P2_D8()
     assert len([each for each in log_lines if "this agent has run before" in each["event"]]) == 1
 
 
+def test_where_no_record_is_kept_the_agents_own_source_does_not_stay__P2_D8() -> None:
+    """Nobody could tell it from a file that hangs."""
+
+    async def main() -> None:
+        world, _ = await plain_world()
+        world.settings["input"][0]["start"] = "end"
+        world.write(lines(0, 10))
+        for _ in range(2):
+            world.start()
+            await world.settle()
+            world.write(lines(10, 5))
+            await world.settle()
+            assert world.agent is not None
+            assert [source.path for source in world.agent.status().sources] == [LOG]
+            await world.kill()
+
+    run(main())
+
+
+def test_a_store_gets_the_record_though_another_receiver_that_keeps_none_came_first__P2_D8() -> (
+    None
+):
+    async def main() -> None:
+        world, _ = await plain_world()
+        world.settings["input"][0]["start"] = "end"
+        world.write(lines(0, 10))
+        world.start()
+        await world.settle()
+        await world.stop()
+        await world.crash_reader()
+        world.settings["output"]["dialect"] = "logdrive/1"
+        reader = await world.reader()
+        world.start()
+        await world.settle()
+        (own,) = reader.by_path(CHECKPOINT)
+        assert own.ended == (0, FIRST_RUN)
+        await world.stop()
+
+    run(main())
+
+
 def test_another_store_gets_the_record_of_the_first_run_too__P2_D5() -> None:
     """The checkpoint may be lost while the other store is in use."""
 

@@ -106,12 +106,15 @@ def test_a_hangup_does_not_end_an_agent_that_only_begins(arguments: list[str], e
     assert done.returncode == (-signal.SIGHUP if ends else 0)
 
 
-def test_a_program_that_reloads_is_asked_to_by_each_hangup_and_goes_on() -> None:
+@pytest.mark.parametrize("nohup", [False, True])
+def test_a_program_that_reloads_is_asked_to_by_each_hangup_and_goes_on(nohup: bool) -> None:
     reloading = _STOPPED.replace("run_program(program)", "run_program(program, reloads=True)")
     reloading = reloading.replace(
         'print(machine.stop.is_set(), end=" ")',
         "print(machine.hangup.is_set(), machine.stop.is_set()); machine.hangup.clear()",
     )
+    if nohup:
+        reloading = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{reloading}"
     done = subprocess.run(
         [sys.executable, "-c", reloading, "SIGHUP", "SIGHUP", "SIGTERM"],
         capture_output=True,

@@ -1,5 +1,6 @@
 """The screen of `agent status`, and what is said where no agent runs."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ import msgspec
 import orjson
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from agent.control.client import NoAgentError
 from agent.control.messages import (
@@ -19,7 +21,7 @@ from agent.control.messages import (
 )
 from agent.status import SourceStatus
 from logdrive.cli.agent import status
-from logdrive.cli.agent.source_table import duration, size
+from logdrive.cli.agent.source_table import duration, size, source_table
 from logdrive.cli.main import cli
 
 _SOURCE = SourceStatus(
@@ -125,6 +127,15 @@ def test_figures_rules_and_sources_are_shown_safely(monkeypatch: pytest.MonkeyPa
     assert agent.asked == [StatusRequest(limit=1, sort="age", behind=True)]
 
 
+def test_a_narrow_terminal_shows_whole_paths() -> None:
+    long = msgspec.structs.replace(_SOURCE, path=f"/var/log/{'deep/' * 12}app.log.1")
+    console = Console(width=80, file=io.StringIO(), highlight=False)
+    console.print(source_table([long]))
+    assert isinstance(console.file, io.StringIO)
+    column = "".join(line.split(" ")[1] for line in console.file.getvalue().splitlines())
+    assert column == f"path{long.path}"
+
+
 def test_files_that_can_not_be_read_are_named_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -154,6 +165,9 @@ def test_a_watch_goes_on_while_the_agent_is_restarted_and_ends_with_ctrl_c(
     agent = _Agent(_STATUS, NoAgentError("no agent runs here"), _STATUS)
     result = _run(monkeypatch, agent, "--watch")
     assert (result.exit_code, len(agent.asked)) == (0, 4)
+    # a file or a pipe gets all of them, one after the other
+    assert result.output.count("agent web-1 running") == 2
+    assert "no agent runs here" in result.output
     result = _run(monkeypatch, _Agent(_STATUS, _STATUS), "--watch", "--json")
     assert [orjson.loads(line)["agent"] for line in result.output.splitlines()] == ["web-1"] * 2
 
