@@ -103,13 +103,11 @@ async def check_agent(
 
     # directories and inputs
     findings += [
-        Finding("directory", ok=False, detail=f"{path}: {os_error_text(error)}")
+        _check_directory(path, error)
         for path, error in sorted({**listing.errors, **listing.forbidden}.items())
     ]
     findings += [
-        Finding(
-            f"input[{number}]", ok=False, detail=_why_without_files(table, files, listing, disk)
-        )
+        _check_input_without_files(f"input[{number}]", table, files, listing, disk)
         for number, table in enumerate(config.input)
         if not any(names[0].settings is table for names in named)
     ]
@@ -146,19 +144,32 @@ def _count_unreadable(files: list[CheckedFile]) -> list[Finding]:
     return [Finding("files", ok=True, detail=detail, warn=True)]
 
 
-def _why_without_files(
-    table: InputTable, files: list[CheckedFile], listing: DirectoryListing, disk: Disk
-) -> str:
-    """Return why an input has no file, and what to do if others have those that it matches."""
+def _check_directory(path: str, error: OSError) -> Finding:
+    """Return what is wrong with a directory; one that is not there may come yet."""
+    detail = f"{path}: {os_error_text(error)}"
+    if not isinstance(error, FileNotFoundError):
+        return Finding("directory", ok=False, detail=detail)
+    return Finding("directory", ok=True, detail=f"{detail}: it is found once it is", warn=True)
+
+
+def _check_input_without_files(
+    name: str, table: InputTable, files: list[CheckedFile], listing: DirectoryListing, disk: Disk
+) -> Finding:
+    """Return why an input has no file: none is there yet, or others have those that it matches."""
     alone = {printable_path(path) for path, _ in FileInputs([table]).scan_paths(listing)}
     others = [file for file in files if not alone.isdisjoint((file.path, *file.names))]
     owners = sorted({file.input for file in others})
     if not owners:
-        return f"no file matches its paths now{why_no_match(table.paths, disk)}"
+        if mistake := why_no_match(table.paths, disk):
+            return Finding(name, ok=False, detail=f"no file matches its paths{mistake}")
+        detail = "no file matches its paths now: those that come later are found then"
+        return Finding(name, ok=True, detail=detail, warn=True)
     names = ", ".join(f"input[{owner}]" for owner in owners)
-    return (
-        f"{names} has all {len(others):,} files that match its paths, as a file belongs to the "
-        "first input that matches it: write this one before"
+    return Finding(
+        name,
+        ok=False,
+        detail=f"{names} has all {len(others):,} files that match its paths, as a file belongs to "
+        "the first input that matches it: write this one before",
     )
 
 
