@@ -14,6 +14,7 @@ A file with mistakes changes nothing.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -64,8 +65,12 @@ class LiveConfig:
         tls = config.output.tls
         if tls == "off" or tls == self.now.output.tls:
             return
-        if problem := self._parts.certificates.find_problem(tls):
-            raise ConfigError("agent.toml", [Mistake("output.tls", "", problem)])
+        problem = self._parts.certificates.find_problem(tls)
+        for key, path in (("ca", tls.ca), ("cert", tls.cert), ("key", tls.key)):
+            if path is not None and problem.startswith(f"{path}: "):
+                raise ConfigError("tls", [Mistake(key, path, problem.removeprefix(f"{path}: "))])
+        if problem:
+            raise ConfigError("agent", [Mistake("output.tls", "", problem)])
 
     def _change_limits(self, config: AgentConfig) -> None:
         parts, table = self._parts, config.agent
@@ -86,7 +91,8 @@ class LiveConfig:
 class Reloader:
     """Reloads when *asked* is set. *load* reads the configuration and may raise `ConfigError`.
 
-    *on_begin* and *on_end* are called before and after each reload, for a service manager.
+    *naming* gives errors that are raised inside the names of the file and of keys. *on_begin* and
+    *on_end* are called before and after each reload, for a service manager.
     """
 
     def __init__(
@@ -94,11 +100,15 @@ class Reloader:
         load: Callable[[], AgentConfig],
         asked: asyncio.Event,
         *,
+        naming: Callable[[AgentConfig], AbstractContextManager[None]] = lambda config: (
+            nullcontext()
+        ),
         on_begin: Callable[[], None] = lambda: None,
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
         self._load = load
         self._asked = asked
+        self._naming = naming
         self._on_begin = on_begin
         self._on_end = on_end
 
@@ -109,7 +119,9 @@ class Reloader:
             self._asked.clear()
             self._on_begin()
             try:
-                await change(self._load())
+                config = self._load()
+                with self._naming(config):
+                    await change(config)
             except ConfigError as error:
                 log.error("configuration not reloaded: the former one holds", reason=str(error))
             self._on_end()

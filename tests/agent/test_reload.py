@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from agent.config.config import AgentConfig
 from agent.reload import Reloader
+from logdrive.config.load import name_keys_in_errors
 from logdrive.errors import ConfigError, Mistake
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.reader_model import ReaderModel
@@ -297,8 +298,14 @@ def test_certificates_that_can_not_be_used_change_nothing() -> None:
         world = World()
         reader = await world.ships(lines(0, 10))
         tls = {"ca": "/tls/ca.pem", "cert": "/tls/client.pem", "key": "/tls/client.key"}
-        with pytest.raises(ConfigError, match=r"/tls/ca\.pem"):
-            await reloaded(world, output={**world.settings["output"], "tls": tls})
+        output = {**world.settings["output"], "tls": tls}
+        config = msgspec.convert({**world.settings, "output": output}, AgentConfig)
+        named = r"etc/agent\.toml: output\.tls\.ca = .?/tls/ca\.pem.?: No such file"
+        with (
+            pytest.raises(ConfigError, match=named),
+            name_keys_in_errors("etc/agent.toml", config),
+        ):
+            await reloaded(world, output=output)
         world.write(lines(10, 10))
         await world.settle()
         assert reader.connections == 1

@@ -1,6 +1,7 @@
 """`logdrive agent …`: follow files, ship them once, check the configuration, enroll, ask."""
 
 import os
+from functools import partial
 
 import click
 
@@ -65,7 +66,11 @@ def run(path: str, log_level: str, log_format: LogForm) -> None:
             open_files=machine.open_files,
             when_idle=give_back_freed_memory,
             reloader=Reloader(
-                load, machine.hangup, on_begin=manager.reloading, on_end=manager.ready
+                load,
+                machine.hangup,
+                naming=partial(name_keys_in_errors, path),
+                on_begin=manager.reloading,
+                on_end=manager.ready,
             ),
             service_manager=manager,
             control_socket=True,
