@@ -101,7 +101,26 @@ def _judgement(verdict: Verdict, allow_unknown_ends: bool) -> str:
 
 
 def _remarks(verdict: Verdict) -> Iterator[str]:
-    """Yield remarks on what the figures don't cover."""
+    """Yield remarks on what the figures don't cover: first what keeps it from being complete."""
+    if verdict.unknown_ends:
+        yield _unknown_ends(verdict)
+    if verdict.faults:
+        missing = (
+            f", {_counted(verdict.lost_events, 'line')} missing" if verdict.lost_events else ""
+        )
+        yield (
+            f"{_counted(len(verdict.faults), 'batch', 'batches')} whose rows do not match the "
+            f"header{missing}"
+        )
+    if verdict.dead_letters:
+        letters, size = (
+            _counted(verdict.dead_letters, "event"),
+            f"{verdict.dead_letter_bytes:,} bytes",
+        )
+        yield (
+            f"{letters} of foreign peers ({size}) went to the dead letters and are in no row: "
+            "see `logdrive store dead-letters`"
+        )
     if verdict.rows - verdict.lines > verdict.quarantined_events:
         yield f"{verdict.rows:,} rows: long lines are in several"
     if verdict.skipped_bytes:
@@ -114,25 +133,8 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
             f"{_counted(erasure.rows, 'row')} of these erased at "
             f"{erasure.at:%Y-%m-%d %H:%M:%S}+00:00 by {erasure.by}{why}"
         )
-    if verdict.dead_letters:
-        letters, size = (
-            _counted(verdict.dead_letters, "event"),
-            f"{verdict.dead_letter_bytes:,} bytes",
-        )
-        yield (
-            f"{letters} of foreign peers ({size}) went to the dead letters and are in no row: "
-            "see `logdrive store dead-letters`"
-        )
     if verdict.dismissed_dead_letters:
         yield f"{_counted(verdict.dismissed_dead_letters, 'dead letter')} dismissed"
-    if verdict.faults:
-        missing = (
-            f", {_counted(verdict.lost_events, 'line')} missing" if verdict.lost_events else ""
-        )
-        yield (
-            f"{_counted(len(verdict.faults), 'batch', 'batches')} whose rows do not match the "
-            f"header{missing}"
-        )
     if verdict.copies:
         files = _counted(len(verdict.copies), "file")
         yield (
@@ -140,8 +142,6 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
             "host, or a certificate with a new name"
         )
     yield from _done_by_operators(verdict)
-    if verdict.unknown_ends:
-        yield _unknown_ends(verdict)
     heard = [source for source in verdict.by_source if source.is_open and source.heard]
     if verdict.open_sources:
         oldest = (
