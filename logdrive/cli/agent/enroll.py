@@ -46,6 +46,9 @@ exclude = [
     "/var/log/journal/**",
     "/var/log/**/*.bak",
 ]
+# Where the very first run begins in files that are there: "beginning", "end", or with those that
+# have changed within an age such as "24h".
+#start = "beginning"
 """
 
 
