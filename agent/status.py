@@ -37,7 +37,7 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One source. Sizes and positions are in bytes."""
 
     path: str
-    """The path that its lines are known by."""
+    """The path that its lines are known by: the one that its file was found under."""
 
     origin: str
     """Its origin id (rule G2)."""
@@ -92,6 +92,11 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     truncated: int = 0
     """Events read of which a part was left out, as they were over the limit on their bytes."""
+
+    name: str = ""
+    """Where its file was seen last, if that is another path: it was rotated, or a link leads there;
+    else "".
+    """
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +195,7 @@ class SourceReporter:
             parsed=counts.parsed,
             failed=counts.failed,
             truncated=source.events.truncated if source.events is not None else 0,
+            name=_other_name(source),
         )
 
 
@@ -219,6 +225,13 @@ def state_of(source: Source) -> str:
     if source.ended is None or source.state is SourceState.DONE:
         return source.state.name.lower()
     return ENDING
+
+
+def _other_name(source: Source) -> str:
+    """Return where a source's file was seen last, "" for the path that it was found under."""
+    if source.living is None or source.living.place.name == source.living.place.path:
+        return ""
+    return printable_path(source.living.place.name)
 
 
 def _seen(source: Source, entry: CheckpointEntry | None) -> int:

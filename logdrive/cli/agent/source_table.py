@@ -46,7 +46,7 @@ def source_table(sources: Sequence[SourceStatus]) -> Table:
         table.columns[column].no_wrap = True
     for source in sources:
         table.add_row(
-            _text(source.path),
+            _text(source.path) + (f" [dim](at {_text(source.name)})[/]" if source.name else ""),
             source.state,
             f"{source.position:,}",
             f"{source.seen:,}",

@@ -81,6 +81,7 @@ def list_sources(
         click.echo(
             f"{one.origin}  {one.state:<8} {one.position:>15,} of {one.seen:>15,}  "
             f"{escape_unprintable(one.path)}"
+            + (f" (at {escape_unprintable(one.name)})" if one.name else "")
         )
     if answer.matching > len(answer.sources):
         click.echo(f"… and {answer.matching - len(answer.sources):,} more: see --limit", err=True)

@@ -44,6 +44,22 @@ def test_what_waits_for_a_receiver_is_told_in_bytes_and_seconds() -> None:
     run(main())
 
 
+def test_of_a_rotated_file_it_is_told_where_it_stands_now() -> None:
+    async def main() -> None:
+        world = World(paths=["/logs/*"])
+        await world.ships(lines(0, 10))
+        world.disk.replace(LOG, f"{LOG}.1")
+        world.write(lines(10, 10))
+        await world.clock.sleep(6)  # until a scan
+        await world.settle()
+        status = (await ask(world, "status")).status
+        assert status is not None
+        assert {(one.path, one.name) for one in status.sources} == {(LOG, f"{LOG}.1"), (LOG, "")}
+        await world.stop()
+
+    run(main())
+
+
 def test_files_that_can_not_be_read_are_counted_although_they_have_no_source(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

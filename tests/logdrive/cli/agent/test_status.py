@@ -136,6 +136,12 @@ def test_a_narrow_terminal_shows_whole_paths() -> None:
     assert column == f"path{long.path}"
 
 
+def test_of_a_rotated_file_both_paths_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    rotated = msgspec.structs.replace(_SOURCE, path="/l/a.log", name="/l/a\x1b.1")
+    status_of_it = msgspec.structs.replace(_STATUS, sources=[rotated])
+    assert r"/l/a.log (at /l/a\x1b.1)" in _run(monkeypatch, _Agent(status_of_it)).output
+
+
 def test_files_that_can_not_be_read_are_named_with_the_reason(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
