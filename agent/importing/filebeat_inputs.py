@@ -1,11 +1,17 @@
 """Reads one input of a filebeat.yml."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.config.encodings import canonical_encoding
 from agent.config.lines import LONGEST_EVENT_BYTES
 from agent.importing.filebeat_fields import take_fields
+from agent.importing.filebeat_parsers import (
+    is_usable,
+    take_json,
+    take_multiline,
+    take_parsers,
+)
 from agent.importing.filebeat_processors import import_processors
 from agent.importing.imported import Imported
 from agent.importing.path_patterns import path_patterns
@@ -13,11 +19,8 @@ from agent.importing.settings import (
     Settings,
     as_list,
     duration_seconds,
-    flatten_keys,
-    nest_keys,
     size_bytes,
 )
-from agent.patterns import check_pattern
 
 _FILES: Final = ("log", "filestream", "container", "docker")
 _OTHERS: Final = {
@@ -58,7 +61,6 @@ _AUTOMATIC: Final = (
     "scan",
 )
 """Settings that the agent does not need: it finds, follows and names files by itself."""
-_NO_OPTIONS: Final = "is left out: options stand below the name of a parser, indented"
 _COMPRESSED: Final = ("gz", "bz2", "xz", "zst", "zip")
 
 
@@ -90,10 +92,10 @@ def import_input(
     if not ours["paths"]:
         imported.add_remark(where, "has no path, and is left out")
         return
-    _take_parsers(settings, ours, imported)
+    take_parsers(settings, ours, imported)
     _take_lines(settings, ours, imported)
-    _take_json(settings.take_table("json"), settings.key("json"), ours, imported)
-    _take_multiline(settings.take_table("multiline"), settings.key("multiline"), ours, imported)
+    take_json(settings.take_table("json"), settings.key("json"), ours, imported)
+    take_multiline(settings.take_table("multiline"), settings.key("multiline"), ours, imported)
     if kind in ("container", "docker"):
         ours["format"] = str(settings.take("format") or "auto")
         _take_stream(settings, ours)
@@ -198,94 +200,6 @@ def _age(seconds: float) -> str:
     return f"{seconds:.0f}s"
 
 
-def _take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
-    """Take filestream's `parsers`, in their order; each of ours is there once."""
-    take: dict[str, Callable[[dict[str, Any], str, dict[str, Any], Imported], None]] = {
-        "ndjson": _take_ndjson,
-        "multiline": _take_multiline,
-    }
-    for number, parser in enumerate(as_list(settings.take("parsers"))):
-        # `multiline.pattern: x` is `multiline: {pattern: x}`, here, too
-        nested = nest_keys(dict(flatten_keys(parser))) if isinstance(parser, Mapping) else {}
-        for name, options in nested.items():
-            where = f"{settings.key('parsers')}[{number}].{name}"
-            if options is not None and not isinstance(options, Mapping):
-                imported.add_remark(where, _NO_OPTIONS)
-                continue
-            flat = dict(flatten_keys(options or {}))
-            if name == "container":
-                ours["format"] = str(flat.get("format") or "auto")
-            elif name == "syslog":
-                ours["format"] = "syslog"
-            elif name in take:
-                take[name](flat or {"": None}, where, ours, imported)
-            else:
-                imported.add_remark(where, "has no counterpart")
-
-
-def _take_ndjson(
-    flat: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported
-) -> None:
-    """Take the parser of JSON lines, whose fields stand at the top unless it names a target."""
-    _take_json({**flat, "target": flat.get("target") or ""}, where, ours, imported)
-
-
-def _take_json(flat: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported) -> None:
-    """Take the options of JSON lines: by default Filebeat has them under `json`."""
-    if not flat:
-        return
-    target = flat.pop("target", None)
-    at_top = flat.pop("keys_under_root", None) is True or target == ""
-    bad_lines = "mark" if flat.pop("add_error_key", False) is True else "keep"
-    table: dict[str, Any] = {"type": "json", "bad_lines": bad_lines}
-    if not at_top:
-        table |= {"fields": "under", "key": str(target or "json")}
-    if "format" in ours:  # JSON in a container's lines
-        ours["format"] = {"type": ours["format"], "content": "json"}
-    else:
-        ours["format"] = table
-    for name in flat:
-        if name and name not in ("ignore_decoding_error", "overwrite_keys", "expand_keys"):
-            imported.add_remark(f"{where}.{name}", "has no counterpart: the line itself stays, too")
-
-
-def _take_multiline(
-    flat: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported
-) -> None:
-    if not flat:
-        return
-    kind = str(flat.pop("type", "pattern"))
-    pattern = flat.pop("pattern", None) or flat.pop("while_pattern", None)
-    if kind == "count" or pattern is None:
-        why = f"of the type {kind} has no counterpart" if kind == "count" else "has no pattern"
-        imported.add_remark(where, f"{why}: left out")
-        return
-    negate = flat.pop("negate", False) is True
-    before = flat.pop("match", "after") == "before"
-    if kind == "while_pattern":
-        key = "start" if negate else "continue"
-    else:
-        key = ("end" if negate else "goes_on") if before else ("start" if negate else "continue")
-    if not _is_usable(str(pattern), f"{where}.pattern", imported):
-        return
-    table: dict[str, Any] = {key: str(pattern)}
-    most = flat.pop("max_lines", None)
-    if isinstance(most, int):
-        table["max_lines"] = most
-    elif most is not None:
-        imported.add_remark(f"{where}.max_lines", f"is no number: {most!r}")
-    if (seconds := duration_seconds(flat.pop("timeout", None))) is not None:
-        table["max_seconds"] = seconds
-    if flush := flat.pop("flush_pattern", None):
-        if key == "start":
-            table["end"] = str(flush)
-        else:
-            imported.add_remark(f"{where}.flush_pattern", "is known beside a start pattern only")
-    ours["multiline"] = table
-    for name in flat:
-        imported.add_remark(f"{where}.{name}", "has no counterpart")
-
-
 def _take_stream(settings: Settings, ours: dict[str, Any]) -> None:
     """Take the stream of a container, stdout or stderr, whose lines alone are sent."""
     stream = str(settings.take("stream", "containers.stream") or "all")
@@ -300,19 +214,9 @@ def _take_filters(settings: Settings, ours: dict[str, Any], imported: Imported) 
         if patterns := as_list(settings.take(theirs)):
             one = "|".join(f"(?:{pattern})" for pattern in patterns)
             pattern = str(patterns[0]) if len(patterns) == 1 else one
-            if not _is_usable(pattern, settings.key(theirs), imported):
+            if not is_usable(pattern, settings.key(theirs), imported):
                 continue
             ours.setdefault("processor", []).append({key: {"pattern": pattern}})
-
-
-def _is_usable(pattern: str, where: str, imported: Imported) -> bool:
-    """Return whether the agent takes *pattern*; if not, add a remark."""
-    try:
-        check_pattern(pattern)
-    except ValueError as error:
-        imported.add_remark(f"{where}: {pattern}", f"is left out: {error}")
-        return False
-    return True
 
 
 def _say_what_is_left(settings: Settings, imported: Imported) -> None:
