@@ -8,6 +8,11 @@ from agent.importing.settings import Settings, as_list, duration_seconds, flatte
 from agent.patterns import check_pattern
 
 _NO_OPTIONS: Final = "is left out: options stand below the name of a parser, indented"
+_JOINED_ALONE: Final = (
+    "; `continue` (with negate: `start`) is closest, and joins such lines to the one before, too"
+)
+_OTHER_TYPES: Final = {"while_pattern": _JOINED_ALONE, "while-pattern": _JOINED_ALONE}
+"""What to write instead of a type of multiline; the second is its name in early versions."""
 
 
 def take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
@@ -67,18 +72,19 @@ def take_multiline(
     """Take the options *flat* of multiline."""
     if not flat:
         return
-    kind = str(flat.pop("type", "pattern"))
-    pattern = flat.pop("pattern", None) or flat.pop("while_pattern", None)
-    if kind == "count" or pattern is None:
-        why = f"of the type {kind} has no counterpart" if kind == "count" else "has no pattern"
-        imported.add_remark(where, f"{why}: left out")
+    kind = str(flat.pop("type", "pattern") or "pattern")
+    if kind != "pattern":
+        imported.add_remark(
+            where, f"of the type {kind} has no counterpart: left out{_OTHER_TYPES.get(kind, '')}"
+        )
+        return
+    pattern = flat.pop("pattern", None)
+    if pattern is None:
+        imported.add_remark(where, "has no pattern: left out")
         return
     negate = flat.pop("negate", False) is True
     before = flat.pop("match", "after") == "before"
-    if kind == "while_pattern":
-        key = "start" if negate else "continue"
-    else:
-        key = ("end" if negate else "goes_on") if before else ("start" if negate else "continue")
+    key = ("end" if negate else "goes_on") if before else ("start" if negate else "continue")
     if not is_usable(str(pattern), f"{where}.pattern", imported):
         return
     table: dict[str, Any] = {key: str(pattern)}

@@ -6,34 +6,11 @@ from typing import Any
 
 import pytest
 
-from agent.config.config import AgentConfig
 from agent.importing.filebeat import import_filebeat
-from agent.importing.imported import Imported
 from agent.importing.toml_text import toml_text
 from agent.inputs.files.paths.globs import FileInputs
-from logdrive.config.load import parse_config
 from logdrive.errors import ConfigError
-
-OUTPUT = 'output.logstash:\n  hosts: ["logs.example.org"]\n'
-
-
-def imported(inputs: str, **environment: str) -> Imported:
-    return import_filebeat(f"filebeat.inputs:\n{inputs}{OUTPUT}", "filebeat.yml", environment)
-
-
-def only_input(inputs: str) -> dict[str, Any]:
-    (table,) = imported(inputs).document["input"]
-    assert isinstance(table, dict)
-    return table
-
-
-def remarks(made: Imported) -> dict[str, str]:
-    return {remark.key: remark.text for remark in made.remarks}
-
-
-def loaded(made: Imported) -> AgentConfig:
-    text = toml_text(made, origin="filebeat.yml", state_dir="/state")
-    return parse_config("agent.toml", text, AgentConfig)
+from tests.agent.importing.world import imported, loaded, only_input, remarks
 
 
 @pytest.mark.parametrize("kind", ["log", "filestream"])
