@@ -7,6 +7,7 @@ from agent.config.encodings import canonical_encoding
 from agent.config.lines import LONGEST_EVENT_BYTES
 from agent.importing.filebeat_fields import take_fields
 from agent.importing.filebeat_parsers import (
+    JOINED_BEFORE,
     is_usable,
     take_json,
     take_multiline,
@@ -94,8 +95,12 @@ def import_input(
         return
     take_parsers(settings, ours, imported)
     _take_lines(settings, ours, imported)
-    take_json(settings.take_table("json"), settings.key("json"), ours, imported)
-    take_multiline(settings.take_table("multiline"), settings.key("multiline"), ours, imported)
+    json, multiline = settings.take_table("json"), settings.take_table("multiline")
+    if json and multiline:
+        imported.add_remark(settings.key("multiline"), JOINED_BEFORE.format("json"))
+    else:
+        take_multiline(multiline, settings.key("multiline"), ours, imported)
+    take_json(json, settings.key("json"), ours, imported)
     if kind in ("container", "docker"):
         ours["format"] = str(settings.take("format") or "auto")
         _take_stream(settings, ours)

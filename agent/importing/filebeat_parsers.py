@@ -8,6 +8,13 @@ from agent.importing.settings import Settings, as_list, duration_seconds, flatte
 from agent.patterns import check_pattern
 
 _NO_OPTIONS: Final = "is left out: options stand below the name of a parser, indented"
+_ORDER: Final = ("container", "multiline", "syslog", "ndjson")
+"""Filestream's parsers, in the order in which the agent does the same."""
+JOINED_BEFORE: Final = (
+    "is left out, so each line is an event: Filebeat matches its pattern with what `{}` has read, "
+    "and the agent with the line as it is in the file"
+)
+_NOT_AFTER: Final = "is left out: the agent can't do it after `{}`"
 _JOINED_ALONE: Final = (
     "; `continue` (with negate: `start`) is closest, and joins such lines to the one before, too"
 )
@@ -16,11 +23,12 @@ _OTHER_TYPES: Final = {"while_pattern": _JOINED_ALONE, "while-pattern": _JOINED_
 
 
 def take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
-    """Take filestream's `parsers`, in their order; each of ours is there once."""
+    """Take filestream's `parsers`, as far as they are in the order that the agent has."""
     take: dict[str, Callable[[dict[str, Any], str, dict[str, Any], Imported], None]] = {
         "ndjson": _take_ndjson,
         "multiline": take_multiline,
     }
+    taken: list[str] = []
     for number, parser in enumerate(as_list(settings.take("parsers"))):
         # `multiline.pattern: x` is `multiline: {pattern: x}`, here, too
         nested = nest_keys(dict(flatten_keys(parser))) if isinstance(parser, Mapping) else {}
@@ -29,15 +37,22 @@ def take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) -
             if options is not None and not isinstance(options, Mapping):
                 imported.add_remark(where, _NO_OPTIONS)
                 continue
+            if name not in _ORDER:
+                imported.add_remark(where, "has no counterpart")
+                continue
+            if later := [each for each in taken if _ORDER.index(each) >= _ORDER.index(name)]:
+                is_alone = name == "multiline" and name not in taken
+                why = JOINED_BEFORE if is_alone else _NOT_AFTER
+                imported.add_remark(where, why.format(later[0]))
+                continue
+            taken.append(name)
             flat = dict(flatten_keys(options or {}))
             if name == "container":
                 ours["format"] = str(flat.get("format") or "auto")
             elif name == "syslog":
                 ours["format"] = "syslog"
-            elif name in take:
-                take[name](flat or {"": None}, where, ours, imported)
             else:
-                imported.add_remark(where, "has no counterpart")
+                take[name](flat or {"": None}, where, ours, imported)
 
 
 def _take_ndjson(

@@ -20,3 +20,59 @@ def test_lines_that_are_joined_with_each_other_alone_are_told_and_left_out(
         said = remarks(made)[key]
         assert said.startswith(f"of the type {kind} has no counterpart: left out")
         assert "`continue`" in said
+
+
+MULTILINE = "{pattern: '^x', negate: true, match: after}"
+
+
+def test_lines_are_joined_before_json_is_read_as_in_filebeat() -> None:
+    made = imported(
+        f"- type: filestream\n  paths: [/a]\n  parsers: [multiline: {MULTILINE}, ndjson: {{}}]\n"
+    )
+    (table,) = made.document["input"]
+    assert table["multiline"] == {"start": "^x"}
+    assert table["format"]["type"] == "json"
+    assert not any("parsers" in key for key in remarks(made))
+
+
+@pytest.mark.parametrize(
+    ("before", "form"),
+    [("ndjson: {message_key: m}", {"type": "json", "bad_lines": "keep"}), ("syslog: {}", "syslog")],
+)
+def test_what_filebeat_joins_by_the_text_of_a_field_is_told_and_not_joined(
+    before: str, form: object
+) -> None:
+    made = imported(
+        f"- type: filestream\n  paths: [/a]\n  parsers: [{before}, multiline: {MULTILINE}]\n"
+    )
+    assert made.document["input"] == [{"paths": ["/a"], "format": form}]
+    said = remarks(made)["filebeat.inputs[0].parsers[1].multiline"]
+    assert said.startswith("is left out, so each line is an event: ")
+
+
+def test_a_log_input_with_json_and_multiline_joins_by_the_text_of_a_field_too() -> None:
+    made = imported(
+        f"- type: log\n  paths: [/a]\n  multiline: {MULTILINE}\n  json: {{keys_under_root: true}}\n"
+    )
+    form = {"type": "json", "bad_lines": "keep"}
+    assert made.document["input"] == [{"paths": ["/a"], "format": form}]
+    assert "`json`" in remarks(made)["filebeat.inputs[0].multiline"]
+
+
+@pytest.mark.parametrize(
+    ("parsers", "kept"),
+    [
+        (["multiline", "container"], {"multiline": {"start": "^x"}}),
+        (["multiline", "multiline"], {"multiline": {"start": "^x"}}),
+        (["syslog", "container"], {"format": "syslog"}),
+        (["container", "container"], {"format": "auto"}),
+    ],
+)
+def test_parsers_in_an_order_that_the_agent_does_not_have_are_told(
+    parsers: list[str], kept: dict[str, object]
+) -> None:
+    listed = ", ".join(f"{one}: {MULTILINE if one == 'multiline' else '{}'}" for one in parsers)
+    made = imported(f"- type: filestream\n  paths: [/a]\n  parsers: [{listed}]\n")
+    assert made.document["input"] == [{"paths": ["/a"]} | kept]
+    said = remarks(made)["filebeat.inputs[0].parsers[1]." + parsers[1]]
+    assert said.startswith("is left out: the agent can't do it after")
