@@ -9,6 +9,7 @@ from agent.importing.filebeat_fields import take_fields
 from agent.importing.filebeat_parsers import (
     JOINED_BEFORE,
     is_usable,
+    take_container,
     take_json,
     take_multiline,
     take_parsers,
@@ -95,15 +96,15 @@ def import_input(
         return
     take_parsers(settings, ours, imported)
     _take_lines(settings, ours, imported)
+    if kind in ("container", "docker"):
+        stream = settings.take("stream", "containers.stream")
+        take_container(settings.take("format"), stream, ours)
     json, multiline = settings.take_table("json"), settings.take_table("multiline")
     if json and multiline:
         imported.add_remark(settings.key("multiline"), JOINED_BEFORE.format("json"))
     else:
         take_multiline(multiline, settings.key("multiline"), ours, imported)
     take_json(json, settings.key("json"), ours, imported)
-    if kind in ("container", "docker"):
-        ours["format"] = str(settings.take("format") or "auto")
-        _take_stream(settings, ours)
     _take_filters(settings, ours, imported)
     import_processors(
         as_list(settings.take("processors")), settings.key("processors"), [ours], imported
@@ -203,14 +204,6 @@ def _age(seconds: float) -> str:
         if seconds % length == 0:
             return f"{seconds / length:.0f}{unit}"
     return f"{seconds:.0f}s"
-
-
-def _take_stream(settings: Settings, ours: dict[str, Any]) -> None:
-    """Take the stream of a container, stdout or stderr, whose lines alone are sent."""
-    stream = str(settings.take("stream", "containers.stream") or "all")
-    if stream != "all":
-        keep = {"pattern": f"^{stream}$", "field": "stream"}
-        ours.setdefault("processor", []).append({"include": keep})
 
 
 def _take_filters(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:

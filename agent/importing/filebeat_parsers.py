@@ -48,11 +48,36 @@ def take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) -
             taken.append(name)
             flat = dict(flatten_keys(options or {}))
             if name == "container":
-                ours["format"] = str(flat.get("format") or "auto")
+                take_container(flat.get("format"), flat.get("stream"), ours)
             elif name == "syslog":
-                ours["format"] = "syslog"
+                _take_form({"type": "syslog"}, where, ours, imported)
             else:
                 take[name](flat or {"": None}, where, ours, imported)
+
+
+def take_container(runtime: Any, stream: Any, ours: dict[str, Any]) -> None:
+    """Read lines of a container *runtime*, and send those of one *stream* alone, if it is named."""
+    ours["format"] = str(runtime or "auto")
+    if stream not in (None, "all"):
+        keep = {"pattern": f"^{stream}$", "field": "stream"}
+        ours.setdefault("processor", []).append({"include": keep})
+
+
+def _take_form(table: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported) -> bool:
+    """Set the [input.format] *table*, or make it that of the content of the lines' own form.
+
+    Return whether it could be set; if not, add a remark.
+    """
+    form = ours.get("format")
+    if isinstance(form, dict):
+        imported.add_remark(
+            where, f"is left out: {form['content']} is read of {form['type']} alone"
+        )
+        return False
+    if form is not None:
+        table |= {"type": form, "content": table["type"]}
+    ours["format"] = table if len(table) > 1 else table["type"]
+    return True
 
 
 def _take_ndjson(
@@ -70,12 +95,15 @@ def take_json(flat: dict[str, Any], where: str, ours: dict[str, Any], imported: 
     at_top = flat.pop("keys_under_root", None) is True or target == ""
     bad_lines = "mark" if flat.pop("add_error_key", False) is True else "keep"
     table: dict[str, Any] = {"type": "json", "bad_lines": bad_lines}
-    if not at_top:
+    if not _take_form(table, where, ours, imported):
+        return
+    if not at_top and "content" in table:
+        why = (
+            f"fields stand at the top, beside those of the line, and not below `{target or 'json'}`"
+        )
+        imported.add_remark(where, why)
+    elif not at_top:
         table |= {"fields": "under", "key": str(target or "json")}
-    if "format" in ours:  # JSON in a container's lines
-        ours["format"] = {"type": ours["format"], "content": "json"}
-    else:
-        ours["format"] = table
     for name in flat:
         if name and name not in ("ignore_decoding_error", "overwrite_keys", "expand_keys"):
             imported.add_remark(f"{where}.{name}", "has no counterpart: the line itself stays, too")

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.agent.importing.world import imported, remarks
+from agent.config.formats import FormatTable
+from tests.agent.importing.world import imported, loaded, remarks
 
 
 @pytest.mark.parametrize("kind", ["while_pattern", "while-pattern"])
@@ -76,3 +77,42 @@ def test_parsers_in_an_order_that_the_agent_does_not_have_are_told(
     assert made.document["input"] == [{"paths": ["/a"]} | kept]
     said = remarks(made)["filebeat.inputs[0].parsers[1]." + parsers[1]]
     assert said.startswith("is left out: the agent can't do it after")
+
+
+@pytest.mark.parametrize("kind", ["container", "docker"])
+def test_json_that_a_container_writes_is_read_as_a_filestream_reads_it(kind: str) -> None:
+    made = imported(
+        f"- type: {kind}\n  paths: [/a]\n  format: cri\n  stream: stderr\n"
+        "  json: {keys_under_root: true, add_error_key: true, message_key: m}\n"
+        "- type: filestream\n  paths: [/a]\n"
+        "  parsers: [container: {format: cri, stream: stderr}, ndjson: {add_error_key: true}]\n"
+    )
+    ours, stream = made.document["input"]
+    assert ours["format"] == {"type": "cri", "content": "json", "bad_lines": "mark"}
+    assert ours["processor"] == [{"include": {"pattern": "^stderr$", "field": "stream"}}]
+    assert ours == {**stream, "paths": ours["paths"]}
+    assert loaded(made).input[0].format is not None
+    assert "filebeat.inputs[0].json.message_key" in remarks(made)
+
+
+def test_json_of_a_container_that_filebeat_has_below_a_key_is_told() -> None:
+    made = imported(
+        "- type: container\n  paths: [/a]\n  json.add_error_key: false\n"
+        "- type: filestream\n  paths: [/b]\n  parsers: [container: {}, ndjson: {target: app}]\n"
+    )
+    form = {"type": "auto", "content": "json", "bad_lines": "keep"}
+    assert [table["format"] for table in made.document["input"]] == [form, form]
+    said = remarks(made)
+    assert "at the top, " in said["filebeat.inputs[0].json"]
+    assert said["filebeat.inputs[1].parsers[1].ndjson"].endswith("not below `app`")
+
+
+def test_syslog_of_a_container_is_read_and_json_in_it_is_told() -> None:
+    made = imported(
+        "- type: filestream\n  paths: [/a]\n  parsers: [container: {}, syslog: {}, ndjson: {}]\n"
+        "- type: filestream\n  paths: [/b]\n  parsers: [syslog: {}, ndjson: {}]\n"
+    )
+    both, syslog = (table.format for table in loaded(made).input)
+    assert both == FormatTable(type="auto", content="syslog")
+    assert syslog == FormatTable(type="syslog", content="json", bad_lines="keep")
+    assert remarks(made)["filebeat.inputs[0].parsers[2].ndjson"].startswith("is left out: ")
