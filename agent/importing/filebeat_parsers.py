@@ -3,11 +3,18 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from agent.config.lines import MultilineTable
 from agent.importing.imported import Imported
 from agent.importing.settings import Settings, as_list, duration_seconds, flatten_keys, nest_keys
 from agent.patterns import check_pattern
+from logdrive.config.check import find_mistakes
 
 _NO_OPTIONS: Final = "is left out: options stand below the name of a parser, indented"
+_MAX_LINES: Final = "lines beyond are another event, and sent; Filebeat leaves them out"
+_FLUSH: Final = (
+    "is `end`: lines between an end and the next start are an event each, and a start line with it "
+    "is an event of its own; in Filebeat those lines join one another, and that one goes on"
+)
 _ORDER: Final = ("container", "multiline", "syslog", "ndjson")
 """Filestream's parsers, in the order in which the agent does the same."""
 JOINED_BEFORE: Final = (
@@ -131,21 +138,39 @@ def take_multiline(
     if not is_usable(str(pattern), f"{where}.pattern", imported):
         return
     table: dict[str, Any] = {key: str(pattern)}
-    most = flat.pop("max_lines", None)
-    if isinstance(most, int):
-        table["max_lines"] = most
-    elif most is not None:
-        imported.add_remark(f"{where}.max_lines", f"is no number: {most!r}")
-    if (seconds := duration_seconds(flat.pop("timeout", None))) is not None:
-        table["max_seconds"] = seconds
-    if flush := flat.pop("flush_pattern", None):
-        if key == "start":
-            table["end"] = str(flush)
-        else:
-            imported.add_remark(f"{where}.flush_pattern", "is known beside a start pattern only")
+    _take_limits(flat, where, table, imported)
+    flush = flat.pop("flush_pattern", None)
+    if flush and key != "start":
+        imported.add_remark(f"{where}.flush_pattern", "is known beside a start pattern only")
+    elif flush and is_usable(str(flush), f"{where}.flush_pattern", imported):
+        table["end"] = str(flush)
+        imported.add_remark(f"{where}.flush_pattern", _FLUSH)
     ours["multiline"] = table
     for name in flat:
         imported.add_remark(f"{where}.{name}", "has no counterpart")
+
+
+def _take_limits(
+    flat: dict[str, Any], where: str, table: dict[str, Any], imported: Imported
+) -> None:
+    """Add to the [input.multiline] *table* how long an event may become."""
+    timeout = flat.pop("timeout", None)
+    seconds = duration_seconds(timeout)
+    limits = (
+        ("max_lines", "max_lines", flat.pop("max_lines", None)),
+        ("timeout", "max_seconds", timeout if seconds is None else seconds),
+    )
+    for theirs, name, value in limits:
+        if value is None:
+            continue
+        mistakes = find_mistakes({"start": "x", name: value}, MultilineTable)
+        for mistake in mistakes:
+            why = f"is left out; as {name} {mistake.remedy}"
+            imported.add_remark(f"{where}.{theirs}: {value}", why)
+        if not mistakes:
+            table[name] = value
+    if "max_lines" in table:
+        imported.add_remark(f"{where}.max_lines", _MAX_LINES)
 
 
 def is_usable(pattern: str, where: str, imported: Imported) -> bool:

@@ -3,6 +3,7 @@
 import pytest
 
 from agent.config.formats import FormatTable
+from agent.importing.imported import Imported
 from tests.agent.importing.world import imported, loaded, remarks
 
 
@@ -116,3 +117,40 @@ def test_syslog_of_a_container_is_read_and_json_in_it_is_told() -> None:
     assert both == FormatTable(type="auto", content="syslog")
     assert syslog == FormatTable(type="syslog", content="json", bad_lines="keep")
     assert remarks(made)["filebeat.inputs[0].parsers[2].ndjson"].startswith("is left out: ")
+
+
+def multiline(options: str) -> Imported:
+    return imported(f"- type: log\n  paths: [/a]\n  multiline: {{{options}}}\n")
+
+
+def test_what_becomes_of_lines_beyond_a_limit_is_told() -> None:
+    made = multiline("pattern: '^x', negate: true, max_lines: 9")
+    assert made.document["input"][0]["multiline"] == {"start": "^x", "max_lines": 9}
+    assert "are another event, and sent" in remarks(made)["filebeat.inputs[0].multiline.max_lines"]
+    said = remarks(multiline("pattern: '^x', timeout: 3s"))
+    assert not any("multiline" in key for key in said)
+
+
+@pytest.mark.parametrize("limit", ["max_lines: 0", "max_lines: 1", "max_lines: many", "timeout: 0"])
+def test_a_limit_that_the_agent_does_not_take_is_left_out_and_told(limit: str) -> None:
+    made = multiline(f"pattern: '^x', {limit}")
+    assert made.document["input"][0]["multiline"] == {"continue": "^x"}
+    assert loaded(made).input[0].multiline is not None
+    key = limit.partition(":")[0]
+    (said,) = (text for name, text in remarks(made).items() if f"multiline.{key}: " in name)
+    assert said.startswith("is left out; as max_")
+
+
+def test_how_a_flush_pattern_differs_is_told() -> None:
+    made = multiline("pattern: '^x', negate: true, flush_pattern: 'y$'")
+    assert made.document["input"][0]["multiline"] == {"start": "^x", "end": "y$"}
+    said = remarks(made)["filebeat.inputs[0].multiline.flush_pattern"]
+    assert said.startswith("is `end`: lines between an end and the next start are an event each")
+
+
+def test_a_flush_pattern_that_can_not_be_used_is_left_out_and_told() -> None:
+    made = multiline("pattern: '^x', negate: true, flush_pattern: '(?=y)'")
+    assert made.document["input"][0]["multiline"] == {"start": "^x"}
+    assert "filebeat.inputs[0].multiline.flush_pattern: (?=y)" in remarks(made)
+    made = multiline("pattern: '^x', flush_pattern: y")
+    assert "beside a start" in remarks(made)["filebeat.inputs[0].multiline.flush_pattern"]
