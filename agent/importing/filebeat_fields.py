@@ -8,7 +8,7 @@ import msgspec
 from agent.config.processors import ProcessorTable
 from agent.events.record_parts import OWN_EVENT_KEYS, OWN_KEYS, OWN_LOG_KEYS
 from agent.importing.imported import Imported
-from agent.importing.settings import Settings, flatten_keys, nest_keys
+from agent.importing.settings import Settings, flatten_keys, lacks_value, nest_keys
 
 _OWN_MEMBERS: Final = {"log": OWN_LOG_KEYS, "event": OWN_EVENT_KEYS}
 _AS_ADD: Final = (
@@ -31,7 +31,7 @@ def take_fields(
     """
     fields = settings.take_table("fields")
     is_under_root = settings.take("fields_under_root") is True
-    for name in [name for name, value in fields.items() if value is None]:
+    for name in [name for name, value in fields.items() if lacks_value(value)]:
         imported.add_remark(settings.key(f"fields.{name}"), "is left out: it has no value")
         del fields[name]
     if not fields:
@@ -49,7 +49,7 @@ def _add_at_top(
     fields: Mapping[str, Any], key: str, tables: list[dict[str, Any]], imported: Imported
 ) -> dict[str, Any]:
     """Add the processor that sets *fields*; return those that it can't set."""
-    at_top = {name: value for name, value in fields.items() if _may_stand_at_top(name)}
+    at_top = {name: value for name, value in fields.items() if may_stand_at_top(name)}
     below = {name: value for name, value in fields.items() if name not in at_top}
     if at_top:
         processor = {"add": at_top}
@@ -72,7 +72,7 @@ def _add_at_top(
     return below
 
 
-def _may_stand_at_top(name: str) -> bool:
+def may_stand_at_top(name: str) -> bool:
     """Return whether an event's field *name* stands at the top of its record (rule R1)."""
     first, _, rest = name.partition(".")
     if rest and first in _OWN_MEMBERS:

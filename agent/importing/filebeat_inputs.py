@@ -106,12 +106,12 @@ def import_input(
         take_multiline(multiline, settings.key("multiline"), ours, imported)
     take_json(json, settings.key("json"), ours, imported)
     _take_filters(settings, ours, imported)
+    if tags := as_list(settings.take("tags")):
+        ours["tags"] = [str(tag) for tag in tags]
     import_processors(
         as_list(settings.take("processors")), settings.key("processors"), [ours], imported
     )
     take_fields(settings, [ours], imported, to_logstash=to_logstash)
-    if tags := as_list(settings.take("tags")):
-        ours["tags"] = [str(tag) for tag in tags]
     _say_what_is_left(settings, imported)
     imported.add_input(ours, where)
 

@@ -65,6 +65,13 @@ def nest_keys(flat: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
+def lacks_value(value: Any) -> bool:
+    """Return whether *value* is none, or has none in it, which TOML has no word for."""
+    if isinstance(value, Mapping | list):
+        return any(map(lacks_value, value.values() if isinstance(value, Mapping) else value))
+    return value is None
+
+
 def as_list(value: Any) -> list[Any]:
     """Return *value* as a list: a single value is a list of it, and none is empty."""
     if value is None:

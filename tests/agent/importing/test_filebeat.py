@@ -228,7 +228,7 @@ def test_processors_with_a_counterpart_are_carried_over_in_their_order() -> None
         "[6].drop_event",
         "[7].drop_event",
         "[8].drop_fields",
-        "[9].drop_fields",
+        "[9].drop_fields: message",
         "[10].add_kubernetes_metadata",
         "[11].add_host_metadata",
         "[12].script",
