@@ -48,10 +48,11 @@ def import_filebeat(text: str, path: str, environment: Mapping[str, str]) -> Imp
     """
     imported = Imported()
     settings = Settings(_parse(_substitute(text, environment, imported), path), "")
-    inputs = as_list(settings.take("filebeat.inputs", "filebeat.prospectors"))
+    inputs_name, listed = settings.take_named("filebeat.inputs", "filebeat.prospectors")
+    inputs = as_list(listed)
     to_logstash = any(key.startswith("output.logstash.hosts") for key, _ in settings.left())
     for number, table in enumerate(inputs):
-        where = f"filebeat.inputs[{number}]"
+        where = f"{inputs_name}[{number}]"
         if isinstance(table, Mapping):
             import_input(table, where, imported, to_logstash=to_logstash)
         else:

@@ -129,8 +129,9 @@ def _paths(settings: Settings, kind: str, imported: Imported) -> list[str]:
 
 
 def _take_excluded(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
-    for pattern in as_list(settings.take("exclude_files", "prospector.scanner.exclude_files")):
-        key = f"{settings.key('exclude_files')}: {pattern}"
+    name, patterns = settings.take_named("exclude_files", "prospector.scanner.exclude_files")
+    for pattern in as_list(patterns):
+        key = f"{name}: {pattern}"
         if any(str(pattern).strip("$'\"").endswith(f".{end}") for end in _COMPRESSED):
             why = "is not needed: a compressed rotation is known as the file that it was"
             imported.add_remark(key, why)
@@ -143,9 +144,10 @@ def _take_excluded(settings: Settings, ours: dict[str, Any], imported: Imported)
 
 def _say_included(settings: Settings, imported: Imported) -> None:
     """Say that patterns of text do not narrow `paths`: without them more files would be sent."""
-    for pattern in as_list(settings.take("prospector.scanner.include_files")):
+    name, patterns = settings.take_named("prospector.scanner.include_files")
+    for pattern in as_list(patterns):
         imported.add_remark(
-            f"{settings.key('include_files')}: {pattern}",
+            f"{name}: {pattern}",
             "is a pattern of text, and left out: write `paths` that match these files alone",
         )
 
@@ -169,14 +171,13 @@ def _take_lines(settings: Settings, ours: dict[str, Any], imported: Imported) ->
             ours["encoding"] = name
     if line_end := settings.take("line_terminator"):
         _take_line_end(str(line_end), settings, ours, imported)
-    if longest := settings.take("message_max_bytes", "max_bytes"):
+    longest_name, longest = settings.take_named("message_max_bytes", "max_bytes")
+    if longest:
         size = size_bytes(longest)
         if size is not None and size <= LONGEST_EVENT_BYTES:
             ours["longest_event_bytes"] = size
         else:
-            imported.add_remark(
-                settings.key("max_bytes"), "is not needed: nothing is cut off a long line"
-            )
+            imported.add_remark(longest_name, "is not needed: nothing is cut off a long line")
     if settings.take("tail_files") is True:
         ours["start"] = "end"
     if inactive := settings.take("ignore_inactive"):

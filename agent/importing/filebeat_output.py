@@ -12,8 +12,8 @@ _HIGHEST_LEVEL: Final = 3
 _SYSTEM_CA: Final = "/etc/ssl/certs/ca-certificates.crt"
 _NOT_NEEDED: Final = {
     "bulk_max_size": "windows adapt to the link",
-    "worker": "each receiver has one connection, with several windows in flight",
-    "workers": "each receiver has one connection, with several windows in flight",
+    "worker": "each receiver has one connection, with up to windows_in_flight windows on the way",
+    "workers": "each receiver has one connection, with up to windows_in_flight windows on the way",
     "slow_start": "windows adapt to the link",
     "max_retries": "what is not acknowledged is sent again for as long as it takes",
     "escape_html": "JSON is not escaped for HTML",

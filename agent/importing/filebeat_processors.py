@@ -17,7 +17,7 @@ _METADATA: Final = {
 _HOST: Final = "host and agent are part of what all events say"
 _OF_FIELDS: Final = ("drop", "rename", "add")
 """Actions whose fields can be taken over one by one."""
-_LOOKED_FOR: Final = "is so of what a line says by that name; what each event says itself stays"
+_LOOKED_FOR: Final = "acts on what a line says by that name; what each event says itself stays"
 _MADE: Final = "stands below `fields`, as each event has a key of that name"
 _CONDITIONS: Final = ("if", "then", "else")
 _CONDITIONAL: Final = "is left out: no processor but include and exclude has a condition"

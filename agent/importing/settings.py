@@ -20,8 +20,12 @@ class Settings:
 
     def take(self, *keys: str) -> Any:
         """Return the value of the first of *keys* that is set, and count all as dealt with."""
-        values = [self._left.pop(key) for key in keys if key in self._left]
-        return values[0] if values else None
+        return self.take_named(*keys)[1]
+
+    def take_named(self, *keys: str) -> tuple[str, Any]:
+        """Do the same, and return the full name of that setting, too; of none the first."""
+        found = [(self.key(key), self._left.pop(key)) for key in keys if key in self._left]
+        return found[0] if found else (self.key(keys[0]), None)
 
     def take_table(self, key: str) -> dict[str, Any]:
         """Return the settings below *key*, without it, and count them as dealt with."""

@@ -10,7 +10,7 @@ from agent.importing.filebeat import import_filebeat
 from agent.importing.toml_text import toml_text
 from agent.inputs.files.paths.globs import FileInputs
 from logdrive.errors import ConfigError
-from tests.agent.importing.world import imported, loaded, only_input, remarks
+from tests.agent.importing.world import OUTPUT, imported, loaded, only_input, remarks
 
 
 @pytest.mark.parametrize("kind", ["log", "filestream"])
@@ -362,6 +362,37 @@ def test_patterns_that_narrow_the_paths_are_told() -> None:
     )
     (text,) = (text for key, text in remarks(made).items() if "include_files" in key)
     assert "write `paths`" in text
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("exclude_files", "a|b"),
+        ("prospector.scanner.exclude_files", "a|b"),
+        ("prospector.scanner.include_files", "a"),
+        ("max_bytes", "10MiB"),
+        ("message_max_bytes", "10MiB"),
+    ],
+)
+def test_a_setting_with_several_names_is_told_by_the_name_that_the_file_has(
+    key: str, value: str
+) -> None:
+    made = import_filebeat(
+        f"filebeat.prospectors:\n- {{type: log, paths: [/a], {key}: {value}}}\n{OUTPUT}", "f", {}
+    )
+    said = [name.partition(":")[0] for name in remarks(made)]
+    assert f"filebeat.prospectors[0].{key}" in said
+
+
+def test_what_is_said_of_workers_fits_an_output_with_one_window_in_flight() -> None:
+    made = import_filebeat(
+        "filebeat.inputs: [{type: log, paths: [/a]}]\n"
+        "output.logstash: {hosts: [a], pipelining: 0, worker: 2}\n",
+        "filebeat.yml",
+        {},
+    )
+    assert made.document["output"]["windows_in_flight"] == 1
+    assert "up to windows_in_flight" in remarks(made)["output.logstash.worker"]
 
 
 def test_settings_of_standard_input_are_told() -> None:

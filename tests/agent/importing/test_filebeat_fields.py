@@ -101,6 +101,8 @@ def test_fields_that_can_not_be_added_stay_below_and_a_note_says_so() -> None:
 
 
 def test_a_field_without_a_value_is_left_out_and_a_note_says_so() -> None:
-    made = imported("- {type: log, paths: [/a], fields: {a: null, b: 1}}\n")
+    made = imported("- {type: log, paths: [/a], fields: {a: null, b: 1, c: [null]}}\n")
     assert made.document["input"][0]["fields"] == {"b": 1}
-    assert remarks(made)["filebeat.inputs[0].fields.a"] == "is left out: it has no value"
+    for name in ("a", "c"):
+        said = remarks(made)[f"filebeat.inputs[0].fields.{name}"]
+        assert said == "is left out: it has no value"
