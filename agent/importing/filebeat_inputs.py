@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from agent.config.encodings import canonical_encoding
 from agent.config.lines import LONGEST_EVENT_BYTES
+from agent.config.processors import MESSAGE
 from agent.importing.filebeat_fields import take_fields
 from agent.importing.filebeat_parsers import (
     JOINED_BEFORE,
@@ -63,6 +64,13 @@ _AUTOMATIC: Final = (
     "scan",
 )
 """Settings that the agent does not need: it finds, follows and names files by itself."""
+_NO_FIELD: Final = (
+    "is left out: Filebeat searches the text of message_key alone, and the agent the whole line"
+)
+_IN_FIELD: Final = (
+    "is searched in `{}`, as there; a line without this field does not match, where Filebeat "
+    "searches the line itself"
+)
 _COMPRESSED: Final = ("gz", "bz2", "xz", "zst", "zip")
 
 
@@ -94,7 +102,7 @@ def import_input(
     if not ours["paths"]:
         imported.add_remark(where, "has no path, and is left out")
         return
-    take_parsers(settings, ours, imported)
+    text = take_parsers(settings, ours, imported)
     _take_lines(settings, ours, imported)
     if kind in ("container", "docker"):
         stream = settings.take("stream", "containers.stream")
@@ -104,8 +112,8 @@ def import_input(
         imported.add_remark(settings.key("multiline"), JOINED_BEFORE.format("json"))
     else:
         take_multiline(multiline, settings.key("multiline"), ours, imported)
-    take_json(json, settings.key("json"), ours, imported)
-    _take_filters(settings, ours, imported)
+    read = take_json(json, settings.key("json"), ours, imported)
+    _take_filters(text if read is None else read, settings, ours, imported)
     if tags := as_list(settings.take("tags")):
         ours["tags"] = [str(tag) for tag in tags]
     import_processors(
@@ -207,15 +215,24 @@ def _age(seconds: float) -> str:
     return f"{seconds:.0f}s"
 
 
-def _take_filters(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
-    """Take include_lines and exclude_lines, in the order in which Filebeat applies them."""
+def _take_filters(field: str, settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
+    """Take include_lines and exclude_lines, in the order in which Filebeat applies them.
+
+    *field* is what Filebeat searches; "" for one that we don't have.
+    """
     for theirs, key in (("include_lines", "include"), ("exclude_lines", "exclude")):
-        if patterns := as_list(settings.take(theirs)):
+        patterns = as_list(settings.take(theirs))
+        if patterns and not field:
+            imported.add_remark(settings.key(theirs), _NO_FIELD)
+        elif patterns:
             one = "|".join(f"(?:{pattern})" for pattern in patterns)
-            pattern = str(patterns[0]) if len(patterns) == 1 else one
-            if not is_usable(pattern, settings.key(theirs), imported):
+            match = {"pattern": str(patterns[0]) if len(patterns) == 1 else one}
+            if not is_usable(match["pattern"], settings.key(theirs), imported):
                 continue
-            ours.setdefault("processor", []).append({key: {"pattern": pattern}})
+            if field != MESSAGE:
+                match["field"] = field
+                imported.add_remark(settings.key(theirs), _IN_FIELD.format(field))
+            ours.setdefault("processor", []).append({key: match})
 
 
 def _say_what_is_left(settings: Settings, imported: Imported) -> None:

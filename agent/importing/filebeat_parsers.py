@@ -1,9 +1,10 @@
 """Reads how an input of a filebeat.yml reads lines: parsers, JSON, and lines that are one event."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from agent.config.lines import MultilineTable
+from agent.config.processors import MESSAGE
 from agent.importing.imported import Imported
 from agent.importing.settings import Settings, as_list, duration_seconds, flatten_keys, nest_keys
 from agent.patterns import check_pattern
@@ -29,13 +30,13 @@ _OTHER_TYPES: Final = {"while_pattern": _JOINED_ALONE, "while-pattern": _JOINED_
 """What to write instead of a type of multiline; the second is its name in early versions."""
 
 
-def take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) -> None:
-    """Take filestream's `parsers`, as far as they are in the order that the agent has."""
-    take: dict[str, Callable[[dict[str, Any], str, dict[str, Any], Imported], None]] = {
-        "ndjson": _take_ndjson,
-        "multiline": take_multiline,
-    }
+def take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) -> str:
+    """Take filestream's `parsers`, as far as they are in the order that the agent has.
+
+    Return the field whose text they make the message, in Filebeat; "" for one that we don't have.
+    """
     taken: list[str] = []
+    text = MESSAGE
     for number, parser in enumerate(as_list(settings.take("parsers"))):
         # `multiline.pattern: x` is `multiline: {pattern: x}`, here, too
         nested = nest_keys(dict(flatten_keys(parser))) if isinstance(parser, Mapping) else {}
@@ -57,9 +58,16 @@ def take_parsers(settings: Settings, ours: dict[str, Any], imported: Imported) -
             if name == "container":
                 take_container(flat.get("format"), flat.get("stream"), ours)
             elif name == "syslog":
-                _take_form({"type": "syslog"}, where, ours, imported)
+                if _take_form({"type": "syslog"}, where, ours, imported):
+                    text = "content"
+            elif name == "multiline":
+                take_multiline(flat or {"": None}, where, ours, imported)
             else:
-                take[name](flat or {"": None}, where, ours, imported)
+                # its fields stand at the top unless it names a target
+                flat["target"] = flat.get("target") or ""
+                read = take_json(flat, where, ours, imported)
+                text = text if read is None else read
+    return text
 
 
 def take_container(runtime: Any, stream: Any, ours: dict[str, Any]) -> None:
@@ -87,23 +95,22 @@ def _take_form(table: dict[str, Any], where: str, ours: dict[str, Any], imported
     return True
 
 
-def _take_ndjson(
+def take_json(
     flat: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported
-) -> None:
-    """Take the parser of JSON lines, whose fields stand at the top unless it names a target."""
-    take_json({**flat, "target": flat.get("target") or ""}, where, ours, imported)
+) -> str | None:
+    """Take the options of JSON lines: by default Filebeat has them under `json`.
 
-
-def take_json(flat: dict[str, Any], where: str, ours: dict[str, Any], imported: Imported) -> None:
-    """Take the options of JSON lines: by default Filebeat has them under `json`."""
+    Return the field whose text is the message then, in Filebeat; "" for one that we don't have,
+    None where no JSON is read.
+    """
     if not flat:
-        return
+        return None
     target = flat.pop("target", None)
     at_top = flat.pop("keys_under_root", None) is True or target == ""
     bad_lines = "mark" if flat.pop("add_error_key", False) is True else "keep"
     table: dict[str, Any] = {"type": "json", "bad_lines": bad_lines}
     if not _take_form(table, where, ours, imported):
-        return
+        return None
     if not at_top and "content" in table:
         why = (
             f"fields stand at the top, beside those of the line, and not below `{target or 'json'}`"
@@ -114,6 +121,10 @@ def take_json(flat: dict[str, Any], where: str, ours: dict[str, Any], imported: 
     for name in flat:
         if name and name not in ("ignore_decoding_error", "overwrite_keys", "expand_keys"):
             imported.add_remark(f"{where}.{name}", "has no counterpart: the line itself stays, too")
+    field = str(flat.get("message_key") or "")
+    if field and "key" in table:
+        return f"{table['key']}.{field}"
+    return "" if field == MESSAGE else field  # by this name there is the line
 
 
 def take_multiline(

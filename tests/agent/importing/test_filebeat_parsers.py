@@ -154,3 +154,38 @@ def test_a_flush_pattern_that_can_not_be_used_is_left_out_and_told() -> None:
     assert "filebeat.inputs[0].multiline.flush_pattern: (?=y)" in remarks(made)
     made = multiline("pattern: '^x', flush_pattern: y")
     assert "beside a start" in remarks(made)["filebeat.inputs[0].multiline.flush_pattern"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ("json: {message_key: log, keys_under_root: true}", "log"),
+        ("json: {message_key: message}", "json.message"),
+        ("parsers: [syslog: {}]", "content"),
+        ("parsers: [ndjson: {message_key: log, target: app}]", "app.log"),
+        ("parsers: [container: {}, ndjson: {message_key: log}]", "log"),
+    ],
+)
+def test_lines_are_filtered_by_the_field_that_filebeat_searches(settings: str, field: str) -> None:
+    kind = "filestream" if "parsers" in settings else "log"
+    made = imported(
+        f"- type: {kind}\n  paths: [/a]\n  {settings}\n  include_lines: [^x]\n"
+        "  exclude_lines: [y]\n"
+    )
+    assert made.document["input"][0]["processor"] == [
+        {"include": {"pattern": "^x", "field": field}},
+        {"exclude": {"pattern": "y", "field": field}},
+    ]
+    for key in ("include_lines", "exclude_lines"):
+        assert remarks(made)[f"filebeat.inputs[0].{key}"].startswith(f"is searched in `{field}`")
+    assert loaded(made).input
+
+
+@pytest.mark.parametrize("options", ["message_key: message", "overwrite_keys: true"])
+def test_filters_of_a_text_that_the_agent_does_not_have_alone_are_told(options: str) -> None:
+    made = imported(
+        f"- type: log\n  paths: [/a]\n  include_lines: [^x]\n"
+        f"  json: {{keys_under_root: true, {options}}}\n"
+    )
+    assert "processor" not in made.document["input"][0]
+    assert remarks(made)["filebeat.inputs[0].include_lines"].startswith("is left out: ")
