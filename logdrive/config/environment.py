@@ -3,7 +3,7 @@
 import contextlib
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -46,6 +46,7 @@ def apply_environment(
     each variable without a key.
     """
     names: dict[str, str] = {}
+    given: dict[tuple[str, ...], str] = {}  # the variable of each path
     mistakes: list[Mistake] = []
     # sorted, so that the first ten items of a list come in order
     for variable in sorted(environ):
@@ -54,15 +55,10 @@ def apply_environment(
             and variable not in RESERVED
             and not _SERVICE_LINK.fullmatch(variable)
         ):
+            path = tuple(variable.removeprefix(PREFIX).lower().split("__"))
             try:
-                names[
-                    _set(
-                        document,
-                        struct,
-                        variable.removeprefix(PREFIX).lower().split("__"),
-                        environ[variable],
-                    )
-                ] = variable
+                names[_set(document, struct, path, environ[variable], given)] = variable
+                given[path] = variable
             except LookupError as error:
                 mistakes.append(
                     Mistake(variable, show_unknown(variable, environ[variable]), str(error.args[0]))
@@ -70,10 +66,17 @@ def apply_environment(
     return names, mistakes
 
 
-def _set(document: dict[str, Any], struct: type[msgspec.Struct], path: list[str], text: str) -> str:
+def _set(
+    document: dict[str, Any],
+    struct: type[msgspec.Struct],
+    path: Sequence[str],
+    text: str,
+    given: Mapping[tuple[str, ...], str],
+) -> str:
     """Set the value at *path*, and return its key.
 
-    Raises LookupError with the reason if there is no such key.
+    Raises LookupError with the reason if there is no such key, or if another variable, which is in
+    *given*, has set a word in place of the table that the value is in.
     """
     table, key = document, ""
     steps = list(path)
@@ -91,6 +94,8 @@ def _set(document: dict[str, Any], struct: type[msgspec.Struct], path: list[str]
             return key
         if (below := table_struct(value_type)) is not None:
             if not isinstance(table.get(name), dict):
+                if other := given.get(tuple(path[: len(path) - len(steps)])):
+                    raise LookupError(f"{other} says {table[name]!r}: set one of the two")
                 table[name] = {}  # in place of a word such as "off"
             table, struct = table[name], below
         else:

@@ -260,3 +260,53 @@ def test_lines_of_a_container_that_take_turns_are_whole_messages_in_their_places
         assert all("error" not in one and "partial" not in one for one in fields)
 
     run(main())
+
+
+@pytest.mark.parametrize("form", ["cri", "docker", "auto"])
+def test_what_a_rotation_cuts_of_a_container_s_line_is_still_what_the_container_wrote(
+    form: str,
+) -> None:
+    async def main() -> None:
+        world = World(format={"type": form}, processor=[{"exclude": {"pattern": "^DEBUG"}}])
+        world.settings["output"]["hosts"] = ["receiver:5044"]
+        disk, at = MemoryDisk(), "2016-10-06T00:17:09.000000000Z"
+
+        def line(text: str, *, whole: bool) -> bytes:
+            if form == "docker":
+                log = text + "\n" * whole
+                return orjson.dumps({"log": log, "stream": "stdout", "time": at}) + b"\n"
+            return f"{at} stdout {'PF'[whole]} {text}\n".encode()
+
+        old = line("one", whole=True) + line("DEBUG a", whole=False)
+        other = line("two", whole=True) + line("first half, ", whole=False)
+        async with receiver(network=world.network, disk=disk, config=configuration(tls="off")):
+            world.write(other)
+            world.write(old, "/logs/other.log")
+            world.start()
+            await world.settle()
+            for path in (LOG, "/logs/other.log"):
+                world.disk.replace(path, f"{path}.1")
+                world.write(line("second half", whole=True), path)
+            await world.clock.sleep(60)
+            await world.settle()
+            await world.stop()
+        table, _ = await rows_of(disk)
+        rows = sorted(zip(table["message"].to_pylist(), table["fields"].to_pylist(), strict=True))
+        assert [message for message, _ in rows] == [
+            "first half, ",
+            "one",
+            "second half",
+            "second half",
+            "two",
+        ]
+        cut = orjson.loads(rows[0][1])
+        assert (cut["stream"], cut["partial"], cut["log"]) == (
+            "stdout",
+            True,
+            {"flags": ["partial"]},
+        )
+        of_other = [row["source"] for row in table.to_pylist() if row["message"] == "two"]
+        rows_of_other = table.filter(pa.compute.field("source") == of_other[0])
+        assert b"".join(piece for _, piece in rebuild(rows_of_other)) == other
+
+    run(main())

@@ -28,11 +28,14 @@ class LineFormat:
         self._marks = table.bad_lines == "mark"
 
     def parse_events(self, events: list[Event]) -> None:
-        """Set the fields of *events*. Empty lines and parts of long ones stay as they are."""
+        """Set the fields of *events*. Empty lines and parts of long ones stay as they are.
+
+        What a container wrote in parts, of which some are missing, has whole lines all the same.
+        """
         read, failed, skipped = self._read, 0, 0
         top, under = self._place == "top", self._place == "under"
         for event in events:
-            if not event.message or PARTIAL in event.flags:
+            if not event.message or (PARTIAL in event.flags and not event.eol):
                 skipped += 1
                 continue
             fields = read(event)

@@ -122,7 +122,8 @@ def ship(
 
     A second run sends only what was added since, if the receiver's store keeps positions. It sends
     everything again with lumberjack/2 and lumberjack/1, and where the receiver appends to S2 or
-    Iggy: there no positions are kept, and this command has no checkpoint.
+    Iggy: there no positions are kept, and this command has no checkpoint. Compressed files are
+    refused: unpack them first.
     """
     configure_logging("warning")
     tls = _tls_settings(receiver, ca, cert, key, server_name, plain)

@@ -204,6 +204,12 @@ def test_the_environment_wins_over_the_file(file: Path) -> None:
     assert config.input[1].fields == {"team": "mill"}
 
 
+def test_a_variable_of_a_table_does_not_undo_the_word_that_another_sets(file: Path) -> None:
+    (mistake,) = mistakes(file, LOGDRIVE_OUTPUT__TLS="off", LOGDRIVE_OUTPUT__TLS__CA="/ca.pem")
+    assert mistake.startswith('LOGDRIVE_OUTPUT__TLS__CA = "/ca.pem": ')
+    assert "LOGDRIVE_OUTPUT__TLS says 'off': set one of the two" in mistake
+
+
 def test_a_sidecar_needs_no_more_than_an_empty_file(file: Path) -> None:
     config = parsed(
         file,
