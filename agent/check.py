@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from agent.config.agent_table import LOCK_NAME, STATE_DIR_REMEDY
 from agent.config.config import AgentConfig
 from agent.config.files import InputTable
+from agent.delivery.check_certificates import check_certificates
 from agent.delivery.dialect_choice import NOT_LOGDRIVE, choose_dialect, offered_protocols
 from agent.inputs.check_others import check_other_inputs
 from agent.inputs.check_ports import PortCheck
@@ -37,6 +38,7 @@ from logdrive.errors import (
     file_error_text,
     os_error_text,
 )
+from logdrive.host.clock import Clock, SystemClock
 from logdrive.host.disk import Disk
 from logdrive.host.transport import ByteStream, ClientTls, Transport
 from logdrive.model.limits import FIRST_LINE_BYTES
@@ -79,11 +81,17 @@ class AgentCheckReport:
 
 
 async def check_agent(
-    config: AgentConfig, *, disk: Disk, transport: Transport, local: LocalInputs | None = None
+    config: AgentConfig,
+    *,
+    disk: Disk,
+    transport: Transport,
+    local: LocalInputs | None = None,
+    clock: Clock | None = None,
 ) -> AgentCheckReport:
     """Check files, checkpoint, ports and receivers.
 
-    *local* binds what this host's programs write into, by default the real sockets. Raises
+    *local* binds what this host's programs write into, by default the real sockets; *clock* is by
+    default this host's. Raises
     `ConfigError` if the agent would have no id.
     """
     checkpoint, finding = _check_checkpoint(config, disk)
@@ -123,6 +131,8 @@ async def check_agent(
         Finding(name, ok=True, detail=text, warn=True)
         for name, text in check_patterns(matches, inputs, checkpoint, listing)
     ]
+    if config.output.tls != "off":
+        findings += check_certificates(config.output.tls, disk, clock or SystemClock())
     return AgentCheckReport(
         files,
         findings

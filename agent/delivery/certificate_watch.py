@@ -6,29 +6,21 @@ waits for its other half.
 """
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeVar
+from datetime import UTC, datetime
+from typing import Any, Final
 
+from agent.delivery.certificate_files import ends_soon, read_validities
 from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.file_stamp import FileStamp, read_stamp
-from logdrive.model.units import MIB
-from logdrive.net.client_pems import Validity, check_ca_pem, check_client_pem, check_key_pem
 from logdrive.net.settings import ClientTlsConfig
 
 _SECONDS: Final = 30.0
 """Seconds between two looks at the files."""
-_PEM_BYTES: Final = 4 * MIB
-"""Limit on a file: a bundle of all public CAs has a quarter of a MiB."""
-_SOON: Final = timedelta(days=21)
-"""A certificate that ends sooner is warned about once a day; see the next, too."""
-_LAST_PART: Final = 5
-"""Of a short-lived one, the warnings begin with the last fifth of its life."""
 _WARN_SECONDS: Final = 86_400.0
 """Seconds between two warnings of one file."""
 
-T = TypeVar("T")
 Stamps = tuple[FileStamp | None, ...]
 """The state of each file; None for one that is missing."""
 
@@ -108,7 +100,7 @@ class CertificateWatch:
     def find_problem(self, table: ClientTlsConfig) -> str:
         """Return why the files can't be used, "" if they can."""
         try:
-            for _ in self._validities(table):
+            for _ in read_validities(table, self._disk):
                 pass
         except OSError as error:
             return f"{error.filename}: {os_error_text(error)}"
@@ -121,48 +113,23 @@ class CertificateWatch:
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         at = self._clock.monotonic()
         try:
-            validities = list(self._validities(table))
+            validities = list(read_validities(table, self._disk))
         except (OSError, ValueError):
             return  # the connection says what is wrong with them
         for path, validity in validities:
-            left = validity.ends - now
-            if left > min(_SOON, validity.lifetime / _LAST_PART):
+            if not ends_soon(validity, now):
                 continue
             if at - self._warned.get(path, -_WARN_SECONDS) >= _WARN_SECONDS:
                 self._warned[path] = at
                 self._log.warning(
-                    "a certificate has ended" if left <= timedelta() else "a certificate ends soon",
+                    "a certificate has ended"
+                    if validity.ends <= now
+                    else "a certificate ends soon",
                     file=path,
                     ends=f"{validity.ends:%Y-%m-%d %H:%M} UTC",
                     remedy="renew it: files that change are taken without a restart",
                 )
 
-    def _validities(self, table: ClientTlsConfig) -> Iterator[tuple[str, Validity]]:
-        """Yield the files with certificates, and how long these are valid.
-
-        Raises OSError, and ValueError for files that can't be used.
-        """
-        yield table.ca, _checked(table.ca, lambda: check_ca_pem(self._read(table.ca)))
-        if table.cert is not None and table.key is not None:
-            cert, key = table.cert, table.key
-            validity = _checked(cert, lambda: check_client_pem(self._read(cert)))
-            _checked(key, lambda: check_key_pem(self._read(key), self._read(cert)))
-            yield cert, validity
-
-    def _read(self, path: str) -> bytes:
-        file = self._disk.open(path)
-        try:
-            return file.pread(_PEM_BYTES, 0)
-        finally:
-            file.close()
-
 
 def _paths(table: ClientTlsConfig) -> Iterator[str]:
     return (path for path in (table.ca, table.cert, table.key) if path is not None)
-
-
-def _checked(path: str, check: Callable[[], T]) -> T:
-    try:
-        return check()
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
