@@ -119,8 +119,9 @@ def _find_all(registry: SourceRegistry, name: str) -> Sequence[Source | Checkpoi
 
 
 def _none(name: str) -> ControlError:
+    missing = "path" if name.startswith("/") else f"origin id (a file is named as ./{name})"
     return ControlError(
-        f"{name}: no source has this path or origin id: see `logdrive agent source list --all`"
+        f"{name}: no source has this {missing}: see `logdrive agent source list --all`"
     )
 
 
@@ -148,7 +149,10 @@ def _is_shown(path: str, name: str) -> bool:
 
 def _with_id(registry: SourceRegistry, digits: str) -> Sequence[Source | CheckpointEntry]:
     if len(digits) < _FEWEST_DIGITS:
-        return []
+        raise ControlError(
+            f"{digits}: of an origin id, {_FEWEST_DIGITS} or more characters are needed (a file is "
+            f"named as ./{digits})"
+        )
     everything: list[Source | CheckpointEntry] = [
         *registry.sources,
         *registry.absent.values(),

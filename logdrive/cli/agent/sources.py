@@ -19,7 +19,7 @@ from agent.control.messages import (
 )
 from agent.status import STATES
 from logdrive.cli.agent.status import ask_status
-from logdrive.cli.agent.target import agent_target, control_socket, path_as_shown
+from logdrive.cli.agent.target import agent_target, control_socket, path_as_shown, source_as_shown
 from logdrive.cli.output import emit_json
 from logdrive.printable import escape_unprintable
 
@@ -35,8 +35,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def source() -> None:
     """List the sources of the running agent, and change one: a source is one life of one file.
 
-    SOURCE is its path, or the first six or more characters of its origin id. Rotated files keep
-    their first path: to skip and resend, it means the file that stands there now.
+    SOURCE is its path, or the first six or more characters of its origin id (./abc123 is a file).
+    Rotated files keep their first path: to skip and resend, it means the file that stands there
+    now.
     """
 
 
@@ -93,7 +94,7 @@ def _change_options(command: Command) -> Command:
         click.option("--yes", is_flag=True, help="Do it without asking."),
         click.option("--dry-run", is_flag=True, help="Only say what would be done."),
         agent_target,
-        click.argument("name", metavar="SOURCE", callback=path_as_shown),
+        click.argument("name", metavar="SOURCE", callback=source_as_shown),
     ):
         command = option(command)
     return command

@@ -1,6 +1,7 @@
 """Options by which commands name the running agent that they ask."""
 
 import os
+import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -11,8 +12,11 @@ from agent.sources.paths import printable_path
 from logdrive.config.credentials import VARIABLE
 from logdrive.config.load import load_config
 from logdrive.errors import ConfigError, Mistake
+from logdrive.printable import escape_unprintable
 
 _DEFAULT_CONFIG: Final = "/etc/logdrive/agent.toml"
+_ORIGIN: Final = re.compile(r"[0-9A-Fa-f-]+")
+"""An origin id, or the beginning of one."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -25,6 +29,25 @@ def path_as_shown(
     A callback of options and arguments.
     """
     return None if value is None else printable_path(value)
+
+
+def source_as_shown(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    """Return an origin id as it is, and a path absolute, as the agent shows it: a callback.
+
+    An absolute path stays as it is written: `..` behind a link leads elsewhere than its text says.
+    """
+    if not value:
+        raise click.BadParameter("a source is named by its path, or by its origin id, not by ''")
+    if _ORIGIN.fullmatch(value):
+        return value
+    path = value if os.path.isabs(value) else os.path.abspath(value)
+    shown = printable_path(path)
+    if os.path.isdir(path):
+        raise click.BadParameter(
+            f"{escape_unprintable(shown)} is a directory, and a source is one file: name that by "
+            "its path, or a source by its origin id"
+        )
+    return shown
 
 
 def agent_target(command: Command) -> Command:

@@ -490,8 +490,12 @@ def test_sources_are_named_by_path_or_by_the_beginning_of_their_id() -> None:
         (source,) = world.agent.registry.sources
         for name in (LOG, str(source.origin), str(source.origin)[:8], source.origin.hex[:12]):
             assert (await ask(world, "resend", source=name, dry_run=True)).ok, name
-        for name in ("/logs/none", "zzzzzzzz", str(source.origin)[:4]):
-            assert "no source has this path" in (await ask(world, "resend", source=name)).error
+        for name, error in (
+            ("/logs/none", "no source has this path:"),
+            ("20240101", "no source has this origin id (a file is named as ./20240101)"),
+            (str(source.origin)[:5], "6 or more characters are needed"),
+        ):
+            assert error in (await ask(world, "resend", source=name)).error
         await world.stop()
 
     run(main())
