@@ -164,7 +164,9 @@ class SourceChanges:
             self._send_queue.enqueue(source, self._clock.monotonic())
 
     def _forget(self, request: ForgetRequest) -> Change:
-        found = find_source(self._registry, request.source)
+        found = find_source(
+            self._registry, request.source, followed=self._tailer.followed, disk=self._disk
+        )
         if isinstance(found, Source):
             return self._forget_out_of_sight(request, found)
         path, position = (

@@ -21,15 +21,29 @@ _MOST_NAMED: Final = 8
 """Sources that an error names."""
 
 
-def find_source(registry: SourceRegistry, name: str) -> Source | CheckpointEntry:
+def find_source(
+    registry: SourceRegistry, name: str, *, followed: Mapping[FileKey, FollowedFile], disk: Disk
+) -> Source | CheckpointEntry:
     """Return what *name* stands for: a living source, or an entry that is ended or absent.
 
-    Raises `ControlError` if that is none, or several.
+    A path means what was found under it. Raises `ControlError` if that is none, or several; where
+    the file that stands there was found under another path, the error says under which.
     """
-    found = _find_all(registry, name)
+    if not name.startswith("/"):
+        return _find_by_id(registry, name)
+    found = _with_path(registry, name)
     if len(found) > 1:
         raise _several(name, found)
-    return found[0]
+    if found:
+        return found[0]
+    stat = _stat_or_none(disk, name)
+    source = next(_sources_of(stat, [], followed), None) if stat is not None else None
+    if source is None:
+        raise _none(name)
+    raise ControlError(
+        f"{name}: no source has this path: the file that stands there was found as "
+        f"{printable_path(registry.path_of(source))}, and its source is {source.origin}"
+    )
 
 
 def find_source_in_place(
@@ -43,7 +57,7 @@ def find_source_in_place(
     that was found there. Raises `ControlError` if it stands for none, or for several.
     """
     if not name.startswith("/"):
-        return find_source(registry, name), ""
+        return _find_by_id(registry, name), ""
     found = _with_path(registry, name)
     living = [one for one in found if isinstance(one, Source) and _is_read(one)]
     # as it is written, and as the bytes are that are shown so
@@ -110,12 +124,14 @@ def _chosen(
     )
 
 
-def _find_all(registry: SourceRegistry, name: str) -> Sequence[Source | CheckpointEntry]:
-    """Return all that *name* stands for. Raises `ControlError` if that is none."""
-    found = _with_path(registry, name) if name.startswith("/") else _with_id(registry, name.lower())
+def _find_by_id(registry: SourceRegistry, name: str) -> Source | CheckpointEntry:
+    """Return what has an id that begins with *name*. Raises `ControlError` for none, or several."""
+    found = _with_id(registry, name.lower())
+    if len(found) > 1:
+        raise _several(name, found)
     if not found:
         raise _none(name)
-    return found
+    return found[0]
 
 
 def _none(name: str) -> ControlError:

@@ -444,6 +444,22 @@ def test_a_file_moved_to_where_an_input_looks_is_not_forgotten() -> None:
     run(main())
 
 
+def test_where_a_file_of_another_path_stands_forget_says_which_path_it_was_found_under() -> None:
+    async def main() -> None:
+        world = World(paths=["/logs/*"])
+        await world.ships(lines(0, 10))
+        world.disk.replace(LOG, f"{LOG}.1")
+        await world.settle()
+        assert world.agent is not None
+        (source,) = world.agent.registry.sources
+        refused = await ask(world, "forget", source=f"{LOG}.1")
+        assert f"the file that stands there was found as {LOG}" in refused.error
+        assert str(source.origin) in refused.error
+        await world.stop()
+
+    run(main())
+
+
 def test_a_removed_file_that_is_not_read_is_given_up__A4() -> None:
     async def main() -> None:
         world = World()
