@@ -88,10 +88,18 @@ class SourceChanges:
             raise self._unreadable(source)
 
         sent, skipped = source.sent_position, source.skip_to
-        if end <= max(sent, skipped):
-            raise ControlError(f"{self._path(source)}: there is no whole line that was not sent")
-        # what is under way comes, unless the connection breaks
         begin = max(source.position, skipped)
+        if end <= max(sent, skipped):
+            raise ControlError(
+                f"{self._path(source)}: there is no whole line that was not sent"
+                + (
+                    f": all that was seen is under way, up to {sent:,}, and is sent again if the "
+                    "connection breaks"
+                    if sent > begin
+                    else ""
+                )
+            )
+        # what is under way comes, unless the connection breaks
         under_way = (
             f"; those up to {sent:,} are under way, and most likely still come"
             if sent > begin

@@ -279,7 +279,29 @@ def test_nothing_is_skipped_where_all_was_sent() -> None:
         world = World()
         await world.ships(lines(0, 10) + b"no whole line")
         answer = await ask(world, "skip", source=LOG)
-        assert (answer.ok, "no whole line" in answer.error) == (False, True)
+        assert answer.error.endswith("there is no whole line that was not sent")
+        await world.stop()
+
+    run(main())
+
+
+def test_nothing_is_skipped_where_all_is_under_way_and_a_broken_connection_sends_it_again() -> None:
+    async def main() -> None:
+        world = World()
+        reader = await world.ships(lines(0, 10))
+        reader.ack_seconds = 30.0
+        world.write(lines(10, 10))
+        await world.clock.sleep(1)
+        assert world.agent is not None
+        (source,) = world.agent.registry.sources
+        assert (source.position, source.sent_position) == (120, 240)
+        answer = await ask(world, "skip", source=LOG)
+        assert "all that was seen is under way, up to 240, and is sent again" in answer.error
+        await world.crash_reader()
+        await world.reader()
+        await world.settle(200)
+        (stored,) = world.stored()
+        assert (stored.content, stored.gaps) == (lines(0, 20), [])
         await world.stop()
 
     run(main())
