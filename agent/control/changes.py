@@ -137,10 +137,15 @@ class SourceChanges:
             )
         self._settle(source)
         path = self._path(source)
+        twice = (
+            f": what was sent before, up to {source.sent_position:,}, is then there twice, under "
+            'two sources. The first ends as "resent", so the audit takes it for no duplicate'
+            if source.sent_position
+            else ""
+        )
         text = (
-            f"{path} is sent again from its beginning, {generation.seen:,} bytes so far: what was "
-            f"sent before, up to {source.sent_position:,}, is then there twice, under two sources. "
-            f'The first ends as "resent", so the audit takes it for no duplicate{chosen}'
+            f"{path} is sent again from its beginning, {generation.seen:,} bytes so far{twice}"
+            f"{chosen}"
         )
         return self._do(
             request,

@@ -33,6 +33,24 @@ def test_a_resend_ends_the_old_count_and_the_new_one_has_all_lines_again__A4() -
     run(main())
 
 
+@pytest.mark.parametrize("first", [b"", lines(0, 10)])
+def test_a_resend_says_what_is_then_there_twice(first: bytes) -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(first + b"x" * 2000)
+        answer = await ask(world, "resend", source=LOG, dry_run=True)
+        assert answer.change is not None, answer.error
+        assert answer.change.text.endswith(
+            " 2,120 bytes so far: what was sent before, up to 120, is then there twice, under two "
+            'sources. The first ends as "resent", so the audit takes it for no duplicate'
+            if first
+            else " 2,000 bytes so far"
+        )
+        await world.stop()
+
+    run(main())
+
+
 @pytest.mark.parametrize("forget", [False, True], ids=["checkpoint kept", "checkpoint lost"])
 @pytest.mark.parametrize("seconds", [0.0, 0.4, 3.0])
 def test_a_resend_that_a_kill_interrupts_sends_no_line_a_third_time__A4(
