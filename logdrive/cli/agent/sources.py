@@ -84,6 +84,9 @@ def list_sources(
             f"{escape_unprintable(one.path)}"
             + (f" (at {escape_unprintable(one.name)})" if one.name else "")
         )
+    if not answer.matching:
+        hint = "" if gone else ": --all lists ended and absent ones, too"
+        click.echo(f"no source matches{hint}", err=True)
     if answer.matching > len(answer.sources):
         click.echo(f"… and {answer.matching - len(answer.sources):,} more: see --limit", err=True)
     return 0

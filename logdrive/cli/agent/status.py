@@ -150,6 +150,6 @@ def _shown(status: AgentStatus, *, problems: bool) -> Group:
     if status.problem:
         parts.append(Text(f"connection: {escape_unprintable(status.problem)}", style="red"))
     parts += [Text(line) for line in rule_lines(status)]
-    table = source_table(status.sources)
+    table = source_table(status.sources) if status.matching else Text("no source matches")
     unreadable = [Text(line, style="red") for line in unreadable_lines(status)]
     return Group(*parts, table, *unreadable, *([Text(f"… and {more:,} more")] if more > 0 else []))

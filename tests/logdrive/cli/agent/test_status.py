@@ -20,7 +20,7 @@ from agent.control.messages import (
     UnreadableFile,
 )
 from agent.status import SourceStatus
-from logdrive.cli.agent import status
+from logdrive.cli.agent import sources, status
 from logdrive.cli.agent.source_table import duration, size, source_table
 from logdrive.cli.main import cli
 
@@ -158,6 +158,24 @@ def test_a_path_on_the_command_line_may_have_any_bytes(monkeypatch: pytest.Monke
     agent = _Agent(_STATUS)
     assert _run(monkeypatch, agent, "--path", "/logs/\udcff.log").exit_code == 0
     assert agent.asked[0].path == "/logs/\ufffd.log"
+
+
+def test_where_no_source_matches_it_is_said_in_place_of_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nothing = msgspec.structs.replace(_STATUS, matching=0, sources=[])
+    text = _run(monkeypatch, _Agent(nothing), "--path", "nosuch*").output
+    assert text.endswith("\nno source matches\n")
+    assert "position" not in text
+    assert "no source matches" not in _run(monkeypatch, _Agent(_STATUS), "--limit", "0").output
+
+    monkeypatch.setattr(sources, "ask_status", lambda target, request: nothing)
+    listed = ["agent", "source", "list", "--socket", "/s", "--path", "nosuch*"]
+    result = CliRunner().invoke(cli, listed)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "no source matches: --all lists ended and absent ones, too\n"
+    assert CliRunner().invoke(cli, [*listed, "--all"]).stderr == "no source matches\n"
+    assert CliRunner().invoke(cli, [*listed, "--json"]).stderr == ""
 
 
 def test_json_is_what_the_agent_said(monkeypatch: pytest.MonkeyPatch) -> None:
