@@ -19,14 +19,16 @@ _INCOMPLETE = 1
 def cat(directory: str, source: str) -> int:
     """Print one source's file, byte for byte as it was.
 
-    What is quarantined or was erased is left out and named on standard error, and so is what lies
-    before the beginning of tables that begin at a time; it then exits with 1.
+    Bytes that are not in the tables are left out, and named on standard error: what the agent's
+    rules left out, what was skipped, erased, quarantined or lost, and what lies before the
+    beginning of tables that begin at a time. It then exits with 1.
 
     SOURCE is the source's id as the audit lists it, the beginning of the id, or the file's path.
     """
     from logdrive.pipeline.tables.installed import require_tables
 
     require_tables()
+    from logdrive.pipeline.audit.absent import read_sent
     from logdrive.pipeline.bronze.rebuild import (
         erased_parts,
         find_source,
@@ -34,18 +36,34 @@ def cat(directory: str, source: str) -> int:
         quarantined_parts,
         source_pieces,
     )
+    from logdrive.pipeline.decode.coverage import total_size, union
 
     try:
         found = find_source(directory, source)
+        sent = read_sent(directory, found)
         head = missing_head(directory, found)
         parts = head + quarantined_parts(directory, found) + erased_parts(directory, found)
-        for _, data in source_pieces(directory, found, needed=not parts):
+        known = [(part.previous, part.position) for part in parts]
+        for start, data in source_pieces(directory, found):
             sys.stdout.buffer.write(data)
+            known.append((start, start + len(data)))
     except ValueError as error:
         raise click.ClickException(
             "\n".join(map(escape_unprintable, str(error).split("\n")))
         ) from error
     sys.stdout.buffer.flush()
+
+    left_out, lost = sent.find_absent(union(known))
     for part in parts:
         print_error(f"{part.text}; its lines are left out")
-    return _INCOMPLETE if parts else 0
+    if left_out:
+        print_error(
+            f"{total_size(left_out):,} bytes were left out by rules of the agent, or skipped or "
+            f"sent again by an operator, the first at {left_out[0][0]:,}"
+        )
+    if lost:
+        print_error(
+            f"{total_size(lost):,} bytes are lost, the first at {lost[0][0]:,}: see `logdrive "
+            "pipeline audit`"
+        )
+    return _INCOMPLETE if parts or left_out or lost else 0

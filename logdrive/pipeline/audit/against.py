@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.audit.absent import read_left_out
 from logdrive.pipeline.audit.file_rows import FilesProgress, map_files, read_source
-from logdrive.pipeline.audit.sources import ON_PURPOSE
 from logdrive.pipeline.bronze.erased import read_erased
 from logdrive.pipeline.bronze.rebuild import COLUMNS, place_rows
 from logdrive.pipeline.bronze.tables import open_tables
@@ -24,7 +24,6 @@ from logdrive.pipeline.tables.delta import AppendTable
 
 _ROWS: Final = 4096
 """Rows that a thread compares at once."""
-_HEADER_COLUMNS = ("kind", "kept", "dropped", "mark_start", "mark_end", "mark_reason")
 
 
 class ReadableFile(Protocol):
@@ -91,7 +90,7 @@ def compare_file(
 
     whole = [(0, compared.size)] if compared.size else []
     lacking = subtract(whole, covered)
-    left_out = _left_out(batches, compared.source)
+    left_out = read_left_out(batches, compared.source)
     erased = _erased(directory, events, compared.source)
     missing = subtract(lacking, union([*left_out, *erased, *redacted]))
     return Comparison(
@@ -158,20 +157,6 @@ def _different(
         if unequal.any():
             return [place + int(unequal.argmax())]
     return []
-
-
-def _left_out(batches: AppendTable, source: str) -> list[Interval]:
-    """Return the bytes of *source* that its agent was told to leave out."""
-    rows = batches.read_rows(_HEADER_COLUMNS, pc.field("source") == source).to_pylist()
-    dropped = [
-        (one["start"], one["end"]) for row in rows if row["kept"] for one in row["dropped"] or ()
-    ]
-    marks = [
-        (row["mark_start"] or 0, row["mark_end"] or 0)
-        for row in rows
-        if row["kind"] == "gap" and row["mark_reason"] in ON_PURPOSE
-    ]
-    return union([*dropped, *marks])
 
 
 def _erased(directory: str, events: AppendTable, source: str) -> list[Interval]:

@@ -87,20 +87,16 @@ def _placed_parts(rows: pa.Table, fields: pa.ChunkedArray) -> pa.Table:
     return pa.table(values, schema=rows.schema)
 
 
-def source_pieces(
-    directory: str, source: str, *, needed: bool = True
-) -> Iterator[tuple[int, bytes]]:
-    """Yield the pieces of one source's file from the tables in *directory*.
+def source_pieces(directory: str, source: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the pieces of one source's file from the tables in *directory*, as `rebuild` does.
 
-    Raises ValueError if the source has no rows, unless none is *needed*, and as `rebuild` does.
+    A source without rows has none.
     """
     rows = open_table(table_paths(directory)[0], EVENTS).read_rows(
         COLUMNS, (pc.field("source") == source) & pc.field("start").is_valid()
     )
     if rows.num_rows:
         yield from rebuild(rows)
-    elif needed:
-        raise ValueError(f"the source {source} has no rows")
 
 
 @dataclass(frozen=True, slots=True)

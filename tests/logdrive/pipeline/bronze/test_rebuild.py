@@ -8,8 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from logdrive.cli.tables.cat import cat
+from logdrive.model import records
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
-from logdrive.pipeline.bronze.rebuild import find_source
+from logdrive.pipeline.bronze import rebuild
+from logdrive.pipeline.bronze.rebuild import find_source, source_pieces
 from tests.logdrive.pipeline.filling import bronze, catch_up
 from tests.logdrive.pipeline.segments import Segment, file_records, lines, source_id
 
@@ -17,9 +19,9 @@ from tests.logdrive.pipeline.segments import Segment, file_records, lines, sourc
 def named(segment: Segment, source: str, path: str, start: int = 0) -> int:
     """Add two lines of *source*, shipped under the name *path*; return where they end."""
     data = lines(source, start, 2)
-    records, count = file_records(data, start)
+    rows, count = file_records(data, start)
     segment.data_batch(
-        source, start, start + len(data), records, count, attributes={"host": "web-1", "path": path}
+        source, start, start + len(data), rows, count, attributes={"host": "web-1", "path": path}
     )
     return start + len(data)
 
@@ -118,4 +120,55 @@ def test_r8_what_is_quarantined_is_left_out_and_named_with_its_reason(tmp_path: 
     assert (printed.return_value, printed.stdout_bytes) == (1, b"")
     assert f"/var/log/b.log, bytes 0 to {at}: a pack can't be opened: " in printed.stderr
     printed = CliRunner().invoke(cat, [str(tmp_path), source_id("c")], standalone_mode=False)
+    assert (printed.return_value, printed.stdout_bytes, printed.stderr) == (0, data, "")
+
+
+def test_what_was_left_out_or_lost_is_told_and_ends_with_1(tmp_path: Path) -> None:
+    """An incomplete file never passes for a whole one (rule A4)."""
+    segment, text = Segment(), lines("a", 0, 10)
+    size = len(text) // 10
+    line = [text[at : at + size] for at in range(0, len(text), size)]
+    first, _ = file_records(line[0])
+    segment.data_batch("a", 0, size, first, 1)
+    segment.gap("a", size, 3 * size, "skipped")
+    block = records.block_record(3 * size, 5 * size, 1, line[4].decode(), [-size, size])
+    segment.data_batch("a", 3 * size, 5 * size, [block], 1, skipped=size)
+    segment.gap("a", 5 * size, 6 * size, "not_wanted")
+    segment.gap("b", 0, size, "removed")
+    named(segment, "b", "/var/log/b.log", size)
+    dropped = records.block_record(0, size, 0, "", [-size])
+    segment.data_batch("c", 0, size, [dropped], 0, skipped=size)
+    catch_up(tmp_path, segment)
+
+    printed = CliRunner().invoke(cat, [str(tmp_path), source_id("a")], standalone_mode=False)
+    assert (printed.return_value, printed.stdout_bytes) == (1, line[0] + line[4])
+    assert printed.stderr == (
+        f"logdrive: {4 * size} bytes were left out by rules of the agent, or skipped or sent "
+        f"again by an operator, the first at {size}\n"
+    )
+    printed = CliRunner().invoke(cat, [str(tmp_path), source_id("b")], standalone_mode=False)
+    assert (printed.return_value, printed.stdout_bytes) == (1, lines("b", size, 2))
+    assert printed.stderr == (
+        f"logdrive: {size} bytes are lost, the first at 0: see `logdrive pipeline audit`\n"
+    )
+    printed = CliRunner().invoke(cat, [str(tmp_path), source_id("c")], standalone_mode=False)
+    assert (printed.return_value, printed.stdout_bytes) == (1, b"")
+    assert printed.stderr.startswith(f"logdrive: {size} bytes were left out by rules")
+
+
+def test_what_a_run_adds_meanwhile_is_not_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment, data = Segment(), lines("a", 0, 5)
+    at = segment.packed("a", data)
+    catch_up(tmp_path, segment)
+
+    def read_then_fill(directory: str, source: str) -> list[tuple[int, bytes]]:
+        pieces = list(source_pieces(directory, source))
+        segment.packed("a", data, at)
+        catch_up(tmp_path, segment)
+        return pieces
+
+    monkeypatch.setattr(rebuild, "source_pieces", read_then_fill)
+    printed = CliRunner().invoke(cat, [str(tmp_path), source_id("a")], standalone_mode=False)
     assert (printed.return_value, printed.stdout_bytes, printed.stderr) == (0, data, "")

@@ -1,0 +1,59 @@
+"""Finds the bytes of one source that are in no row, by its headers: what was left out on purpose
+(rule A4), and what was lost.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import pyarrow.compute as pc
+
+from logdrive.pipeline.audit.sources import ON_PURPOSE
+from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.decode.coverage import Interval, subtract, union
+from logdrive.pipeline.tables.delta import AppendTable
+
+_COLUMNS: Final = ("kind", "kept", "dropped", "mark_start", "mark_end", "mark_reason")
+
+
+class Absent(NamedTuple):
+    """Bytes of a file that are in no row."""
+
+    left_out: list[Interval]
+    """By rules of the agent, or because an operator had them skipped or sent again."""
+    lost: list[Interval]
+
+
+class SentBytes(NamedTuple):
+    """What the headers of a source say; read it before the rows, which are committed first."""
+
+    last: int
+    """The greatest position that was sent."""
+    left_out: list[Interval]
+
+    def find_absent(self, known: Sequence[Interval]) -> Absent:
+        """Return the bytes of the source that are in none of *known*, which is sorted."""
+        absent = subtract(union([(0, self.last)]), known)
+        lost = subtract(absent, self.left_out)
+        return Absent(subtract(absent, lost), lost)
+
+
+def read_sent(directory: str, source: str) -> SentBytes:
+    """Return what the headers of *source* say. Raises `StorageError`."""
+    _, batches = open_tables(directory)
+    rows = batches.read_rows(["position", "mark_end"], pc.field("source") == source).to_pylist()
+    last = max((row[name] or 0 for row in rows for name in row), default=0)
+    return SentBytes(last, read_left_out(batches, source))
+
+
+def read_left_out(batches: AppendTable, source: str) -> list[Interval]:
+    """Return the bytes of *source* that its agent was told to leave out, as *batches* has them."""
+    rows = batches.read_rows(_COLUMNS, pc.field("source") == source).to_pylist()
+    dropped = [
+        (one["start"], one["end"]) for row in rows if row["kept"] for one in row["dropped"] or ()
+    ]
+    marks = [
+        (row["mark_start"] or 0, row["mark_end"] or 0)
+        for row in rows
+        if row["kind"] == "gap" and row["mark_reason"] in ON_PURPOSE
+    ]
+    return union([*dropped, *marks])
