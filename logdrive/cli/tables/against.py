@@ -29,8 +29,7 @@ def _compare_file(directory: str, name: str, source: str | None) -> Comparison:
         found = find_source(directory, source or os.path.abspath(name))
     except ValueError as error:
         remedy = "" if source else "\ngive --source ID, with one --against FILE at a time"
-        lines = [*str(error).split("\n"), *remedy.split("\n")[1:]]
-        raise click.ClickException("\n".join(map(escape_unprintable, lines))) from error
+        raise click.ClickException(f"{error}{remedy}") from error
     try:
         file = SystemDisk().open(name)
         try:

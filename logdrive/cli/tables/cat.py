@@ -5,7 +5,6 @@ import sys
 import click
 
 from logdrive.cli.output import print_error
-from logdrive.printable import escape_unprintable
 
 _INCOMPLETE = 1
 
@@ -48,9 +47,7 @@ def cat(directory: str, source: str) -> int:
             sys.stdout.buffer.write(data)
             known.append((start, start + len(data)))
     except ValueError as error:
-        raise click.ClickException(
-            "\n".join(map(escape_unprintable, str(error).split("\n")))
-        ) from error
+        raise click.ClickException(str(error)) from error
     sys.stdout.buffer.flush()
 
     left_out, lost = sent.find_absent(union(known))

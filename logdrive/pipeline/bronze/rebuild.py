@@ -15,6 +15,7 @@ from logdrive.pipeline.bronze.tables import open_tables, table_paths
 from logdrive.pipeline.decode.coverage import subtract, union
 from logdrive.pipeline.decode.schema import BATCHES, DAMAGED_PACK, EVENTS, REDACTED
 from logdrive.pipeline.tables.delta import open_table
+from logdrive.printable import escape_unprintable
 
 COLUMNS = ("start", "end", "message", "eol", "original", "flag", "fields")
 """The columns of `events` that a file is rebuilt from."""
@@ -200,7 +201,7 @@ class KnownSource:
             f"{self.paths[-1] if self.paths else '(no path)'} of {self.host or 'an unnamed host'}"
         )
         return (
-            f"{self.source}  {name}, {self.position:,} bytes, last received "
+            f"{self.source}  {escape_unprintable(name)}, {self.position:,} bytes, last received "
             f"{self.heard:%Y-%m-%d %H:%M:%S}"
         )
 

@@ -78,6 +78,16 @@ def test_what_means_none_is_refused_with_a_list_of_all(directory: str, wanted: s
     assert all(source_id(name) in listed for name in ("old", "new", "other"))
 
 
+def test_names_of_files_and_hosts_are_escaped_in_the_list(tmp_path: Path) -> None:
+    """A name never looks like another line of the list, nor reaches the terminal as it is."""
+    segment = Segment()
+    named(segment, "a", "/var/log/a\n  b\x1b[2J.log")
+    catch_up(tmp_path, segment)
+    printed = CliRunner().invoke(cat, [str(tmp_path), "/no\nwhere"], standalone_mode=False)
+    _, listed = str(printed.exception).splitlines()
+    assert listed.startswith(f"  {source_id('a')}  /var/log/a\\n  b\\x1b[2J.log of web-1, 24 bytes")
+
+
 def test_tables_without_files_say_so(tmp_path: Path) -> None:
     with bronze(tmp_path):
         pass
