@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import click
 
+from agent.sources.paths import printable_path
 from logdrive.cli.pipeline_progress import show_files_read
 from logdrive.errors import StorageError, os_error_text
 from logdrive.host.disk import SystemDisk
@@ -26,14 +27,14 @@ def compare_files(directory: str, files: Sequence[str], source: str | None) -> l
 
 def _compare_file(directory: str, name: str, source: str | None) -> Comparison:
     try:
-        found = find_source(directory, source or os.path.abspath(name))
+        found = find_source(directory, printable_path(source or os.path.abspath(name)))
     except ValueError as error:
         remedy = "" if source else "\ngive --source ID, with one --against FILE at a time"
         raise click.ClickException(f"{error}{remedy}") from error
     try:
         file = SystemDisk().open(name)
         try:
-            compared = ComparedFile(name, found, file.stat().size, file)
+            compared = ComparedFile(printable_path(name), found, file.stat().size, file)
             with show_files_read() as on_progress:
                 return compare_file(directory, compared, on_progress)
         finally:

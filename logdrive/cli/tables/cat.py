@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from agent.sources.paths import printable_path
 from logdrive.cli.output import print_error
 
 _INCOMPLETE = 1
@@ -38,7 +39,7 @@ def cat(directory: str, source: str) -> int:
     from logdrive.pipeline.decode.coverage import total_size, union
 
     try:
-        found = find_source(directory, source)
+        found = find_source(directory, printable_path(source))
         sent = read_sent(directory, found)
         head = missing_head(directory, found)
         parts = head + quarantined_parts(directory, found) + erased_parts(directory, found)

@@ -145,8 +145,11 @@ def test_a_file_whose_path_no_source_has_needs_the_source(tables: Path, tmp_path
     assert "give --source ID with one --against FILE" in str(refused.exception)
 
 
-def test_a_file_is_found_by_its_path(tmp_path: Path) -> None:
-    file, segment = tmp_path / "app.log", Segment()
+@pytest.mark.parametrize("name", ["app.log", "app\udcff.log"])
+def test_a_file_is_found_by_its_path(tmp_path: Path, name: str) -> None:
+    """Also where that is not UTF-8: agents send U+FFFD for such bytes."""
+    file, segment = tmp_path / name, Segment()
+    shown = str(file).replace("\udcff", "\ufffd")
     file.write_bytes(TEXT)
     records_of, count = file_records(TEXT)
     segment.data_batch(
@@ -155,10 +158,14 @@ def test_a_file_is_found_by_its_path(tmp_path: Path) -> None:
         len(TEXT),
         records_of,
         count,
-        attributes={"host": "web-1", "path": str(file)},
+        attributes={"host": "web-1", "path": shown},
     )
     catch_up(tmp_path / "tables", segment)
-    assert audited(tmp_path / "tables", "--against", str(file)).return_value == 0
+    arguments = ("--against", str(file))
+    assert audited(tmp_path / "tables", *arguments).return_value == 0
+    assert audited(tmp_path / "tables", *arguments, "--source", str(file)).return_value == 0
+    (printed,) = json.loads(audited(tmp_path / "tables", *arguments, "--json").stdout)["against"]
+    assert (printed["file"], printed["same"]) == (shown, True)
 
 
 def test_what_was_erased_is_not_missing(tables: Path) -> None:

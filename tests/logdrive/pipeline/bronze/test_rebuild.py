@@ -2,6 +2,7 @@
 not one.
 """
 
+import os
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,18 @@ def test_a_source_is_found_by_its_id_the_ids_beginning_or_its_path(
     directory: str, wanted: str, expected: str
 ) -> None:
     assert find_source(directory, wanted) == source_id(expected)
+
+
+@pytest.mark.parametrize("name", [os.fsdecode(b"/var/log/\xff.log"), "/var/log/\ufffd.log"])
+def test_a_path_that_is_no_utf8_is_found_by_its_bytes_and_as_it_is_shown(
+    tmp_path: Path, name: str
+) -> None:
+    """Agents send U+FFFD for such bytes; Python has a surrogate for each on a command line."""
+    segment = Segment()
+    end = named(segment, "a", "/var/log/\ufffd.log")
+    catch_up(tmp_path, segment)
+    printed = CliRunner().invoke(cat, [str(tmp_path), name], standalone_mode=False)
+    assert (printed.return_value, len(printed.stdout_bytes)) == (0, end), printed.exception
 
 
 def test_what_means_several_is_refused_with_a_list_of_them(tmp_path: Path) -> None:
