@@ -23,7 +23,8 @@ def cat(directory: str, source: str) -> int:
     rules left out, what was skipped, erased, quarantined or lost, and what lies before the
     beginning of tables that begin at a time. It then exits with 1.
 
-    SOURCE is the source's id as the audit lists it, the beginning of the id, or the file's path.
+    SOURCE is the source's id as the audit lists it, its origin id as `agent source list` does, the
+    beginning of either, or the file's path.
     """
     from logdrive.pipeline.tables.installed import require_tables
 

@@ -191,6 +191,7 @@ class KnownSource:
     """A source with what a user may name it by."""
 
     source: str
+    origin: str | None  # id of the file: several clients may have sent it, each as a source
     host: str | None
     paths: list[str]  # all that the file had, the latest last
     position: int  # bytes of the file that were sent
@@ -209,8 +210,9 @@ class KnownSource:
 def find_source(directory: str, wanted: str) -> str:
     """Return the id of the only source that *wanted* names.
 
-    *wanted* is an id, the latest path of a file, a former path, or the beginning of an id; the
-    first of these that fits any source counts. Raises ValueError, which lists the candidates.
+    *wanted* is an id, the latest path of a file, a former path, the beginning of an id, or that of
+    an origin id, or all of it; the first of these that fits any source counts. Raises ValueError,
+    which lists the candidates.
     """
     sources = _known_sources(directory)
     ways = (
@@ -218,6 +220,7 @@ def find_source(directory: str, wanted: str) -> str:
         [known for known in sources if known.paths[-1:] == [wanted]],
         [known for known in sources if wanted in known.paths],
         [known for known in sources if wanted and known.source.startswith(wanted.lower())],
+        [known for known in sources if wanted and (known.origin or "").startswith(wanted.lower())],
     )
     matches = next((way for way in ways if way), [])
     if len(matches) == 1:
@@ -243,11 +246,11 @@ def find_source(directory: str, wanted: str) -> str:
 
 def _known_sources(directory: str) -> list[KnownSource]:
     """Return every source with positions, by path; sources of one path by their last batch."""
-    columns = ["source", "host", "path", "position", "received"]
+    names = ["source", "origin", "host", "path"]
     rows = open_table(table_paths(directory)[1], BATCHES).read_rows(
-        columns, pc.field("kind") == "data"
+        [*names, "position", "received"], pc.field("kind") == "data"
     )
-    named = rows.group_by(["source", "host", "path"], use_threads=False).aggregate(
+    named = rows.group_by(names, use_threads=False).aggregate(
         [("position", "max"), ("received", "max")]
     )
 
@@ -259,6 +262,7 @@ def _known_sources(directory: str) -> list[KnownSource]:
         path = [row["path"]] if row["path"] else []
         sources[row["source"]] = KnownSource(
             row["source"],
+            row["origin"],
             row["host"],
             [*had, *path],
             max(position, row["position_max"]),

@@ -46,12 +46,14 @@ def directory(tmp_path: Path) -> str:
         (source_id("old"), "old"),
         (source_id("old")[:8], "old"),
         (source_id("old")[:8].upper(), "old"),
+        (source_id("old/origin"), "old"),
+        (source_id("old/origin")[:8].upper(), "old"),
         ("/var/log/other.log", "other"),
         ("/var/log/app.log.1", "old"),
         ("/var/log/app.log", "new"),
     ],
 )
-def test_a_source_is_found_by_its_id_the_ids_beginning_or_its_path(
+def test_a_source_is_found_by_its_id_its_origin_the_beginning_of_these_or_its_path(
     directory: str, wanted: str, expected: str
 ) -> None:
     assert find_source(directory, wanted) == source_id(expected)
@@ -80,6 +82,21 @@ def test_what_means_several_is_refused_with_a_list_of_them(tmp_path: Path) -> No
     listed = str(refused.value).splitlines()[1:]
     assert sorted(line.split()[0] for line in listed) == sorted((source_id("a"), source_id("b")))
     assert all("/var/log/app.log of web-1, 24 bytes, last received 20" in line for line in listed)
+
+
+def test_an_origin_of_several_sources_is_refused_with_a_list_of_them(tmp_path: Path) -> None:
+    """One file that two clients sent is two sources."""
+    segment, origin = Segment(), source_id("file")
+    for source in ("a", "b"):
+        data = lines(source, 0, 2)
+        rows, count = file_records(data)
+        segment.data_batch(source, 0, len(data), rows, count, origin=origin)
+    named(segment, "c", "/var/log/other.log")
+    catch_up(tmp_path, segment)
+    with pytest.raises(ValueError, match="matches 2 sources") as refused:
+        find_source(str(tmp_path), origin)
+    listed = str(refused.value).splitlines()[1:]
+    assert sorted(line.split()[0] for line in listed) == sorted((source_id("a"), source_id("b")))
 
 
 @pytest.mark.parametrize("wanted", ["app.log", "", source_id("beats")])
