@@ -45,9 +45,15 @@ def cat(directory: str, source: str) -> int:
         head = missing_head(directory, found)
         parts = head + quarantined_parts(directory, found) + erased_parts(directory, found)
         known = [(part.previous, part.position) for part in parts]
+        begin = end = 0
         for start, data in source_pieces(directory, found):
             sys.stdout.buffer.write(data)
-            known.append((start, start + len(data)))
+            # as many as there are holes, not rows
+            if start != end:
+                known.append((begin, end))
+                begin = start
+            end = start + len(data)
+        known.append((begin, end))
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     sys.stdout.buffer.flush()
