@@ -5,6 +5,7 @@ CPU seconds come from the kernel's own accounts.
 
 import contextlib
 import os
+import random
 import select
 import signal
 import socket
@@ -17,6 +18,7 @@ from typing import IO
 
 _SAMPLE_SECONDS = 0.02
 _GRACE_SECONDS = 10.0
+_FIRST_PORT = 10_000  # below it are those of services
 
 
 class BenchmarkError(Exception):
@@ -185,16 +187,26 @@ def demand_success(children: Sequence[Child]) -> None:
 def free_port() -> int:
     """Return a port of 127.0.0.1 that was free a moment ago.
 
-    It is for servers that can't report the port that they were given.
+    It is for servers that can't report the port that they were given. The kernel gives it to no
+    connection meanwhile: one that asks for a port of those, again and again, until a server listens
+    there, may be given that port itself, and be connected with itself.
     """
     return free_ports(1)[0]
 
 
 def free_ports(count: int) -> list[int]:
     """Return *count* ports as `free_port` does, no two of them the same."""
+    given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    # other processes choose, too, and tests seed the usual generator
+    chosen = random.SystemRandom()
+    ports: list[int] = []
     with contextlib.ExitStack() as held:
-        servers = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(server.getsockname()[1]) for server in servers]
+        while len(ports) < count:
+            port = chosen.randrange(_FIRST_PORT, max(given, 2 * _FIRST_PORT))
+            with contextlib.suppress(OSError):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+                ports.append(port)
+    return ports
 
 
 def wait_for_listener(port: int, child: Child, seconds: float = 10.0) -> None:

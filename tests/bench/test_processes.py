@@ -9,7 +9,7 @@ import pytest
 from bench.certificates import certificates
 from bench.lines import log_file
 from bench.peers import c_tools, rsyslog
-from bench.processes import BenchmarkError, Child, family, read_bytes, wait_all
+from bench.processes import BenchmarkError, Child, family, free_ports, read_bytes, wait_all
 from tests.conftest import unavailable
 
 pytestmark = pytest.mark.process
@@ -80,3 +80,10 @@ def test_rsyslog_delivers_every_line(tmp_path: Path) -> None:
     )
     assert passage.seconds > 0
     assert passage.sender_rss > 0 < passage.receiver_rss
+
+
+def test_a_free_port_is_none_that_the_kernel_gives_to_connections() -> None:
+    given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    assert max(ports) < max(given, 20_000)

@@ -13,9 +13,10 @@ import orjson
 import pytest
 from google.protobuf.message import Message
 
+from bench.processes import free_port
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
-from tests.support.installation import Installation, command, free_port
+from tests.support.installation import Installation, command
 
 pytestmark = pytest.mark.process
 STREAM = pb.StreamInfo(scope="test", stream="logs")

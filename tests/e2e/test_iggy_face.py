@@ -9,8 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 
+from bench.processes import free_port
 from tests.interop.iggy.clients import CLASSIC, logged_in
-from tests.support.installation import Installation, command, free_port
+from tests.support.installation import Installation, command
 
 pytestmark = pytest.mark.process
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.processes import free_port
 from tests.conftest import unavailable
-from tests.support.installation import Installation, command, free_port
+from tests.support.installation import Installation, command
 
 pytestmark = pytest.mark.process
 

@@ -13,7 +13,8 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.support.installation import Installation, command, free_port
+from bench.processes import free_port
+from tests.support.installation import Installation, command
 
 pytestmark = pytest.mark.process
 BASIN, STREAM = "shipped-logs", "lines"

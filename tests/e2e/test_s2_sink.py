@@ -13,8 +13,9 @@ from pathlib import Path
 import orjson
 import pytest
 
+from bench.processes import free_port
 from tests.conftest import unavailable
-from tests.support.installation import Installation, Process, command, free_port
+from tests.support.installation import Installation, Process, command
 from tests.support.s2.lite import s2_lite, why_no_s2_lite
 
 pytestmark = pytest.mark.process

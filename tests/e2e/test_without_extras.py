@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installation import free_port
+from bench.processes import free_port
 from tests.support.without_modules import EXTRAS, command_without
 
 SERVICES = {

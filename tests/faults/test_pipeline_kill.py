@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.processes import free_port
 from logdrive.host import faults
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
@@ -23,7 +24,7 @@ from logdrive.pipeline.silver.balance import row_tables, silver_balance
 from logdrive.pipeline.silver.schema import silver_directory
 from tests.faults.table_readers import Watch
 from tests.faults.test_sigkill import Writer
-from tests.support.installation import STREAM, Installation, Process, free_port
+from tests.support.installation import STREAM, Installation, Process
 
 pytestmark = pytest.mark.process
 

@@ -16,8 +16,9 @@ from typing import Any
 import orjson
 import pytest
 
+from bench.processes import free_port
 from tests.faults.test_sigkill import Writer
-from tests.support.installation import STREAM, Process, command, free_port, read_segments
+from tests.support.installation import STREAM, Process, command, read_segments
 from tests.support.ledger import Ledger
 
 pytestmark = pytest.mark.process

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from bench.processes import free_port
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
@@ -27,7 +28,6 @@ from logdrive.services.serve import serve_store
 from logdrive.store.config import DirectoryConfig
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from tests.pravega.real import RealPravega
-from tests.support.installation import free_port
 
 SCALE_SECONDS = 30.0
 Keys = tuple[float, float]

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from bench.processes import free_port
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
@@ -24,7 +25,6 @@ from logdrive.wire.lumberjack.frames import RunFrame
 from receiver import app
 from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.receiver.peers import NativePeer
-from tests.support.installation import free_port
 from tests.support.store_process import StoreProcess
 
 NOISE = Random(8).randbytes(RECORD_BYTES - PACK_HEAD)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import orjson
 
+from bench.processes import free_port
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
@@ -26,12 +27,6 @@ STREAM = "test/logs"
 
 def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "logdrive.cli.main", *arguments]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Process:

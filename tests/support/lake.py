@@ -13,8 +13,8 @@ from uuid import uuid4
 
 from pyarrow.fs import S3FileSystem
 
+from bench.processes import free_port
 from logdrive.pipeline.publish.bucket import Bucket, open_bucket
-from tests.support.installation import free_port
 
 _START_SECONDS: Final = 60.0  # limit on what moto takes to listen
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from bench.processes import free_port
 from logdrive.pipeline.spark.java import find_java_home
-from tests.support.installation import free_port
 
 _LOOPBACK = "127.0.0.1"
 _START_SECONDS = 120.0

@@ -6,7 +6,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.support.installation import Process, free_port
+from bench.processes import free_port
+from tests.support.installation import Process
 
 _START_SECONDS = 30.0
 

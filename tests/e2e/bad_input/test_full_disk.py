@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.processes import free_port
 from logdrive.errors import TransientError
 from logdrive.model.numbers import position_of
 from logdrive.model.units import KIB
@@ -23,7 +24,7 @@ from tests.e2e.bad_input.outlaw import Said
 from tests.logdrive.net.loopback import eventually
 from tests.receiver.peers import NativePeer, Peer
 from tests.support.disks.tmpfs import Tmpfs, tmpfs
-from tests.support.installation import STREAM, Installation, Process, command, free_port
+from tests.support.installation import STREAM, Installation, Process, command
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.process

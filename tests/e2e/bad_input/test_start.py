@@ -14,13 +14,14 @@ from uuid import UUID
 
 import pytest
 
+from bench.processes import free_port
 from logdrive.model.numbers import ABSENT
 from logdrive.net.tcp import SystemTransport
 from logdrive.wire.lumberjack.frames import PositionFrame
 from tests.e2e.bad_input.bystanders import LINE, at, run_of
 from tests.receiver.peers import NativePeer
 from tests.support.disks.tmpfs import tmpfs
-from tests.support.installation import STREAM, Installation, command, free_port
+from tests.support.installation import STREAM, Installation, command
 from tests.support.pki import Pki
 
 pytestmark = pytest.mark.process

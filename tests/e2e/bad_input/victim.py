@@ -3,9 +3,10 @@
 import contextlib
 from pathlib import Path
 
+from bench.processes import free_port
 from tests.e2e.bad_input.bystanders import Promised, others_go_on
 from tests.e2e.bad_input.outlaw import Said
-from tests.support.installation import Installation, Process, free_port
+from tests.support.installation import Installation, Process
 from tests.support.pki import Pki
 
 

@@ -17,11 +17,12 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
+from bench.processes import free_port
 from logdrive.services.auth.passwords import hash_password
 from logdrive.wire.pravega.controller import controller_pb2 as pb
 from logdrive.wire.pravega.controller.methods import METHODS, SERVICE
 from tests.interop.stock.scenarios import SCOPE, STREAM
-from tests.support.installation import Process, free_port
+from tests.support.installation import Process
 
 _SECONDS = 150  # the client now and then waits for 30 s on its own, with everything answered
 

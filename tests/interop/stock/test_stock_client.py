@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.processes import free_port
 from tests.conftest import unavailable
-from tests.support.installation import free_port
 
 if importlib.util.find_spec("pravega_client") is not None:
     from tests.interop.stock.service import Service, by_key, cutting, ended, failed, serving

@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from bench.processes import free_port
 from logdrive.model.framing import split_events
 from logdrive.wire.s2.records import Record, fence_record
 from tests.logdrive.pipeline.filling import send
@@ -15,7 +16,7 @@ from tests.logdrive.pipeline.segments import Segment, lines
 from tests.logdrive.pipeline.storing import store
 from tests.logdrive.services.pack_batches import records_batch, text_batch
 from tests.logdrive.services.s2.reader.streams import SEGMENT, append, append_segment, stream_at
-from tests.support.installation import Process, command, free_port
+from tests.support.installation import Process, command
 from tests.support.s2.face import S2Face
 
 

@@ -10,6 +10,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from bench.processes import free_port
 from logdrive.errors import StorageError, TransientError, UnavailableError
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.tables import open_tables
@@ -23,7 +24,6 @@ from logdrive.pipeline.tasks import Item, Result
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
 from tests.logdrive.pipeline.stopping import StopAfter
 from tests.logdrive.pipeline.storing import store
-from tests.support.installation import free_port
 
 TURNS = 30
 

@@ -24,8 +24,8 @@ from typing import Final, Literal
 
 import pytest
 
+from bench.processes import free_port
 from tests.conftest import shared_directory
-from tests.support.installation import free_port
 
 ServerRevision = Literal["R0", "R1"]
 REVISIONS: Final[tuple[ServerRevision, ...]] = ("R0", "R1")

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from bench.processes import free_port
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.tables import open_tables
@@ -26,7 +27,7 @@ from tests.faults.test_sigkill import Writer
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines
 from tests.logdrive.pipeline.storing import cut_off, served, store
-from tests.support.installation import STREAM, Installation, free_port
+from tests.support.installation import STREAM, Installation
 
 _KEPT = 400_000
 _RETENTION = f"""log_file_bytes = 1048576

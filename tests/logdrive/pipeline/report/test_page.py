@@ -117,10 +117,8 @@ def test_what_is_missing_is_on_the_page_with_its_reason(tmp_path: Path) -> None:
     )
     text = Reader(render_report(str(tmp_path), judged(tmp_path, [fault]))).text
     assert "Not complete" in text
-    assert (
-        "29 bytes lost, 0 lines duplicated; 1 batch whose rows do not match the header, 1 "
-        "line missing;"
-    ) in text
+    assert "29 bytes lost, 0 lines duplicated; the end of 1 file was not seen: removed" in text
+    assert "; 1 batch whose rows do not match the header, 1 line missing;" in text
     assert "≥ 20" in text
     assert "removed" in text
     assert "rows are missing or duplicated" in text

@@ -9,13 +9,13 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.serializers import CPickleSerializer
 from pyspark.util import _load_from_socket
 
+from bench.processes import free_port
 from logdrive.errors import TransientError
 from logdrive.pipeline.spark.failures import (
     WorkerStartError,
     convert_spark_failures,
     to_transient_error,
 )
-from tests.support.installation import free_port
 
 APPENDIX = """
 === Streaming Query ===

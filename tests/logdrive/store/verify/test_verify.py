@@ -2,10 +2,10 @@
 
 import errno
 import tracemalloc
-from dataclasses import replace
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import FileStat

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from structlog.testing import capture_logs
 
+from bench.processes import free_port
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
@@ -26,7 +27,6 @@ from logdrive.services.s2.server.config import S2FaceConfig
 from logdrive.services.serve import serve_store
 from logdrive.store.config import DirectoryConfig
 from tests.conftest import need_program
-from tests.support.installation import free_port
 
 BASIN = ("s2-basin", "first-basin")
 
