@@ -2,8 +2,8 @@
 (rule A4), and what was lost.
 """
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import pyarrow.compute as pc
 
@@ -12,7 +12,15 @@ from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.coverage import Interval, subtract, union
 from logdrive.pipeline.tables.delta import AppendTable
 
-_COLUMNS: Final = ("kind", "kept", "dropped", "mark_start", "mark_end", "mark_reason")
+_COLUMNS: Final = (
+    "kind",
+    "position",
+    "kept",
+    "dropped",
+    "mark_start",
+    "mark_end",
+    "mark_reason",
+)
 
 
 class Absent(NamedTuple):
@@ -40,14 +48,22 @@ class SentBytes(NamedTuple):
 def read_sent(directory: str, source: str) -> SentBytes:
     """Return what the headers of *source* say. Raises `StorageError`."""
     _, batches = open_tables(directory)
-    rows = batches.read_rows(["position", "mark_end"], pc.field("source") == source).to_pylist()
-    last = max((row[name] or 0 for row in rows for name in row), default=0)
-    return SentBytes(last, read_left_out(batches, source))
+    rows = _read_headers(batches, source)
+    last = max((row[name] or 0 for row in rows for name in ("position", "mark_end")), default=0)
+    return SentBytes(last, _left_out(rows))
 
 
 def read_left_out(batches: AppendTable, source: str) -> list[Interval]:
     """Return the bytes of *source* that its agent was told to leave out, as *batches* has them."""
-    rows = batches.read_rows(_COLUMNS, pc.field("source") == source).to_pylist()
+    return _left_out(_read_headers(batches, source))
+
+
+def _read_headers(batches: AppendTable, source: str) -> list[dict[str, Any]]:
+    rows = batches.read_rows(_COLUMNS, pc.field("source") == source)
+    return [*rows.to_pylist()]
+
+
+def _left_out(rows: Sequence[Mapping[str, Any]]) -> list[Interval]:
     dropped = [
         (one["start"], one["end"]) for row in rows if row["kept"] for one in row["dropped"] or ()
     ]
