@@ -29,6 +29,7 @@ from agent.sources.incarnation_search import Counting
 from agent.sources.registration import SourceState
 from agent.status import Status
 from logdrive.errors import Mistake, UnavailableError, file_error_text, os_error_text
+from logdrive.host.heap import without_collections
 from logdrive.host.host import Host
 from logdrive.host.service_manager import ServiceManager
 
@@ -102,7 +103,8 @@ class Agent:
             held.callback(self._parts.file_log.flush)
             try:
                 async with self.operations.running():
-                    await self._begin()
+                    with without_collections():
+                        await self._begin()
                     self.operations.on_started()
                     await self._live(stop, self._watcher(make_watcher))
             except ExceptionGroup as failures:
@@ -221,12 +223,12 @@ class Agent:
         input says so and the store does not know this agent.
         """
         taken = TakenPositions(self._host.disk, self._config.now.agent.state_dir)
-        has_taken = taken.load()
+        has_taken = taken.load()  # nearly all agents take over nothing
         # there may be more files than handles
         skipping = [
             followed
-            for followed in self.tailer.poll_in_turn(is_no_copy=taken.has)
-            if not taken.apply_to(followed.generation)
+            for followed in self.tailer.poll_in_turn(taken.has if has_taken else None)
+            if not (has_taken and taken.apply_to(followed.generation))
             and decide_start(followed.generation, self._host.clock.now_ms())
         ]
         taken.check_readable(

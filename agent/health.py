@@ -84,10 +84,14 @@ class AgentHealth:
         self._tables |= {id(table): (table, key) for key, table in config.tables()}
 
     async def run(self) -> None:
-        """Look at all sources every few seconds, until cancelled."""
+        """Look at all sources every few seconds, until cancelled.
+
+        Not while files are found: nothing is sent yet, and there may be 100,000.
+        """
         while True:
             began = self._clock.monotonic()
-            self.look()
+            if self.phase != STARTING:
+                self.look()
             took = self._clock.monotonic() - began
             await self._clock.sleep(max(_SECONDS, took * _SHARE))
 
@@ -111,10 +115,11 @@ class AgentHealth:
                 figures = inputs[name] = InputFigures()
             figures.sources += 1
             figures.totals.add_source(source)
-            if lag.look_at(source):
+            if (waiting := lag.look_at(source)) is not None:
+                lag_bytes, seconds = waiting
                 figures.behind += 1
-                figures.lag_bytes += source.unacknowledged_bytes
-                figures.lag_seconds = max(figures.lag_seconds, lag.seconds_of(source, now))
+                figures.lag_bytes += lag_bytes
+                figures.lag_seconds = max(figures.lag_seconds, seconds)
         lag.end_look(sources)
         self.inputs, self._looked_at = inputs, now
 

@@ -22,6 +22,10 @@ _STILL: Final = 1.0
 """A rate below so many bytes a second is none."""
 
 
+Waiting = tuple[int, float]
+"""Bytes of a source that wait for their acknowledgement, and for how many seconds at least."""
+
+
 class _Movement(msgspec.Struct, gc=False):  # in no cycle
     """Rate of a source of which something was acknowledged lately."""
 
@@ -46,8 +50,8 @@ class LagMeter:
         self._seconds, self._now = now - self._now, now
         self._before_ms, self._now_ms = self._now_ms, now_ms
 
-    def look_at(self, source: Source) -> bool:
-        """Look at *source*; return whether something of it waits. Takes 0.3 µs for one at rest."""
+    def look_at(self, source: Source) -> Waiting | None:
+        """Look at *source*; return what of it waits. Takes 0.3 µs for one at rest."""
         if source.acknowledged.at_ms >= self._before_ms or source in self._moving:
             self._measure(source)
         # nothing unread, and nothing unacknowledged: that holds for nearly all of many sources
@@ -60,9 +64,8 @@ class LagMeter:
         if at_rest or not source.is_behind:
             if self._marks:
                 self._marks.pop(source, None)
-            return False
-        self._mark(source)
-        return True
+            return None
+        return self._mark(source)
 
     def end_look(self, sources: Mapping[Source, object]) -> None:
         """End a look at *sources*: forget all others."""
@@ -71,15 +74,18 @@ class LagMeter:
         for gone in [source for source in self._moving if source not in sources]:
             del self._moving[gone]
 
-    def _mark(self, source: Source) -> None:
-        marks = self._marks.setdefault(source, [])
-        reached = source.position + source.unacknowledged_bytes
-        while marks and marks[0][0] <= source.position:
+    def _mark(self, source: Source) -> Waiting:
+        marks = self._marks.get(source)
+        if marks is None:
+            marks = self._marks[source] = []
+        position, waiting = source.position, source.unacknowledged_bytes
+        while marks and marks[0][0] <= position:
             del marks[0]
-        if not marks or marks[-1][0] < reached:
-            marks.append((reached, self._now))
+        if not marks or marks[-1][0] < position + waiting:
+            marks.append((position + waiting, self._now))
         if len(marks) > _MOST_MARKS:
             del marks[1::2]
+        return waiting, self._now - marks[0][1] if marks[0][0] > position else 0.0
 
     def _measure(self, source: Source) -> None:
         total = source.acknowledged.bytes + source.acknowledged.gap_bytes

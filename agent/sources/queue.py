@@ -90,9 +90,12 @@ class SendQueue:
             queue.release(source, enqueue)
 
     def _assign_anew(self, source: Source) -> ConnectionQueue | None:
-        queues = self.connections.values()
+        queues = list(self.connections.values())
+        if len(queues) == 1:
+            queues[0].adopt(source)
+            return queues[0]
         untried = [queue for queue in queues if queue.on_trial and not queue.sources]
-        usable = untried or [queue for queue in queues if queue.is_up] or list(queues)
+        usable = untried or [queue for queue in queues if queue.is_up] or queues
         if not usable:
             return None
         queue = min(usable, key=lambda queue: queue.sources)

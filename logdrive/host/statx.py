@@ -20,8 +20,6 @@ _NOT_THERE: Final = (errno.ENOSYS, errno.EPERM)
 _SECOND: Final = 1_000_000_000
 # None with a C library older than the call
 _call = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
-if _call is not None:
-    _call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
 
 # Linux `struct statx` (statx(2)), 256 bytes: mask, nlink, mode, ino, size, btime and mtime as
 # seconds and nanoseconds, device as major and minor number; the rest is not read. One look at the

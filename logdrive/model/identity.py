@@ -11,19 +11,6 @@ NAMESPACE: Final = UUID("6a7d0f5e-5d0b-5c55-8f5b-2f9a3b1c7e41")
 
 
 @lru_cache(maxsize=16)
-def _common_prefix(
-    agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes
-) -> bytes:
-    """Return the common prefix of the names of incarnations that differ only in their count.
-
-    It is cached because several counts are asked for in a row (rule G3).
-    """
-    return _volume_prefix(agent, host, mount) + b"".join(
-        map(_part, (b"%d" % inode, b"%d" % birth_ns, first_line))
-    )
-
-
-@lru_cache(maxsize=16)
 def _volume_prefix(agent: str, host: str, mount: str) -> bytes:
     """Return what all names of one volume begin with: a scan finds many files of it in a row."""
     return b"".join(_part(text.encode()) for text in (agent, host, mount))
@@ -35,20 +22,16 @@ def _part(part: bytes) -> bytes:
 
 def _uuid5(namespace: UUID, name: bytes) -> UUID:
     """Return the UUIDv5 of *name*, which may be any bytes (RFC 4122)."""
-    digest = bytearray(hashlib.sha1(namespace.bytes + name, usedforsecurity=False).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x50
-    digest[8] = digest[8] & 0x3F | 0x80
-    return UUID(bytes=bytes(digest))
+    digest = hashlib.sha1(namespace.bytes + name, usedforsecurity=False).digest()
+    return UUID(bytes=digest[:16], version=5)
 
 
 def origin_id(
     *, agent: str, host: str, mount: str, inode: int, birth_ns: int, first_line: bytes, count: int
 ) -> UUID:
     """Return the id of one generation of a file (rule G2)."""
-    return _uuid5(
-        NAMESPACE,
-        _common_prefix(agent, host, mount, inode, birth_ns, first_line) + _part(b"%d" % count),
-    )
+    own = map(_part, (b"%d" % inode, b"%d" % birth_ns, first_line, b"%d" % count))
+    return _uuid5(NAMESPACE, _volume_prefix(agent, host, mount) + b"".join(own))
 
 
 def source_id(origin: UUID, identity: str) -> UUID:

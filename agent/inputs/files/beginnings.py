@@ -38,7 +38,7 @@ class Beginnings:
         self._open_files.open_file(generation)
         head = generation.read_head()
         # truncated since it was looked at, these are bytes of the next generation
-        generation.verify_seen()
+        generation.verify_seen(head)
         if not head.startswith(followed.head):
             raise SourceTruncatedError
         followed.head = head
@@ -73,6 +73,6 @@ class Beginnings:
             return []
         beside, place = self._copies.beside, followed.generation.place
         bases = beside.stat_bases(place)
-        if not followed.found_at_start and not beside.has_unread(bases.values()):
+        if not bases or not (followed.found_at_start or beside.has_unread(bases)):
             return []
         return beside.siblings_of(place, first_line, bases)

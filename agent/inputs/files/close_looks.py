@@ -87,7 +87,7 @@ class CloseLooks:
         """
         now = self._clock.monotonic()
         try:
-            stat = self._open_and_stat(followed, locator or self.make_locator())
+            stat = self._open_and_stat(followed, locator)
             if stat is None:
                 self._remounted.on_look_failed(followed)
                 self._endings.on_missing(followed)
@@ -118,7 +118,7 @@ class CloseLooks:
             if followed.source is not None and followed.source.has_more:
                 self._send_queue.enqueue(followed.source, now)
 
-    def _open_and_stat(self, followed: FollowedFile, locator: Locator) -> FileStat | None:
+    def _open_and_stat(self, followed: FollowedFile, locator: Locator | None) -> FileStat | None:
         """Return the status of the file, None if its directory lacks it. Raises OSError.
 
         A closed file is opened if there is room, or if it must be read.
@@ -129,6 +129,7 @@ class CloseLooks:
             self._open_files.close_if_idle(followed, stat)
             return stat
 
+        locator = locator or self.make_locator()
         location = locator.find_file(generation.place)
         moved = location is None
         if moved:

@@ -116,10 +116,17 @@ class FileContent:
         if crc32(self._read_before(self.position)) != self._known_crc():
             raise SourceTruncatedError
 
-    def verify_seen(self) -> None:
-        """Raise `SourceTruncatedError` if the file lacks bytes that were seen, or has others."""
-        self._verify_size(self.seen)
-        self._verify_end()
+    def verify_seen(self, head: bytes = b"") -> None:
+        """Raise `SourceTruncatedError` if the file lacks bytes that were seen, or has others.
+
+        Where *head*, its first bytes read just now, has all of them, nothing is read again.
+        """
+        end, crc = self._end or (0, 0)
+        if max(self.seen, end) > len(head):
+            self._verify_size(self.seen)
+            self._verify_end()
+        elif crc32(head[max(0, end - TAIL_BYTES) : end]) != crc:
+            raise SourceTruncatedError
 
     def _verify_first_line(self) -> None:
         """Compare the first line. Raises `SourceTruncatedError` if it differs."""

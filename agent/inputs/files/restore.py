@@ -23,6 +23,7 @@ import msgspec
 
 from agent.config.files import InputTable
 from agent.inputs.files.copies.awaited import UNREADABLE_SECONDS, AwaitedRest
+from agent.inputs.files.copies.search import Bases
 from agent.inputs.files.file import Generation
 from agent.inputs.files.followed import FollowedFile
 from agent.inputs.files.paths.globs import FileInputs
@@ -93,7 +94,7 @@ class Restorer:
         # since when no input names a file that is gone, and that a copy may have (s)
         self._unnamed: dict[UUID, float] = {}
         # no store has said yet whether they are copies
-        self._unasked: list[tuple[Source, FileLocation, FirstLine, dict[str, FileStat]]] = []
+        self._unasked: list[tuple[Source, FileLocation, FirstLine, Bases]] = []
 
     def restore_entries(self, entries: Iterable[CheckpointEntry]) -> None:
         """Restore all *entries*. Those whose files can't be searched now become absent."""
@@ -275,7 +276,7 @@ class Restorer:
         self._tailer.follow_file(FollowedFile(generation, source, counting=source.counting))
         self._tailer.open_files.close_if_crowded(generation)
 
-    def _stat_bases(self, entry: CheckpointEntry, generation: Generation) -> dict[str, FileStat]:
+    def _stat_bases(self, entry: CheckpointEntry, generation: Generation) -> Bases:
         """Return the files that this one may be a copy of; none if a store was asked for it."""
         copies = self._tailer.copies
         if copies is None or entry.store is not None:

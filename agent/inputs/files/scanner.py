@@ -107,7 +107,8 @@ class Scanner:
                 stat = listing.stat_or_none(path)
                 if stat is not None and stat.is_file:
                     is_first = all_new or (bool(self._unseen) and self._is_unseen(path))
-                    matched = MatchedFile(path, table, stat, at_start=is_first)
+                    name = listing.real_path_of(path, stat)
+                    matched = MatchedFile(path, table, stat, name, at_start=is_first)
                     self._on_match(matched, self._start_counting if is_first else counting, waiting)
             if number % _FILES_A_TURN == _FILES_A_TURN - 1:
                 await asyncio.sleep(0)
@@ -141,8 +142,10 @@ class Scanner:
         if not self._inputs.has_table(match.settings):
             return
         # that file is left to the restorer: it is no new one
-        if not any(self._may_be(entry, match) for entry in waiting.get(match.stat.inode, ())):
-            self._tailer.on_match(match, counting)
+        for entry in waiting.get(match.stat.inode, ()):
+            if self._may_be(entry, match):
+                return
+        self._tailer.on_match(match, counting)
 
     def _warn_of_failed(self, listing: DirectoryListing) -> None:
         """Log each directory that can't be listed or searched, once until it can."""

@@ -287,7 +287,9 @@ class Tailer:
             if not followed.dropped:
                 self.looks.look_at(followed, locator)
 
-    def poll_in_turn(self, is_no_copy: Callable[[Generation], bool]) -> Iterator[FollowedFile]:
+    def poll_in_turn(
+        self, is_no_copy: Callable[[Generation], bool] | None = None
+    ) -> Iterator[FollowedFile]:
         """Look closely at every file now, and yield each while it is open.
 
         Then it is closed where there is no room for the next one, though it is not read. A file of
@@ -296,7 +298,7 @@ class Tailer:
         for followed in list(self.followed.values()):
             with contextlib.suppress(OSError):  # the look says what is wrong
                 self.open_files.open_file(followed.generation)
-                if is_no_copy(followed.generation):
+                if is_no_copy is not None and is_no_copy(followed.generation):
                     followed.mark_no_copy()
             self.looks.look_at(followed)
             yield followed

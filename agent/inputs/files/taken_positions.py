@@ -170,7 +170,5 @@ class TakenPositions:
         return next((self._by_path[path] for path in paths if path in self._by_path), None)
 
     def _find(self, generation: Generation) -> TakenPosition | None:
-        if not self:
-            return None  # nearly all agents take over nothing
         place = generation.place
         return self.find(place.key, (place.name, place.path), generation.read_head)

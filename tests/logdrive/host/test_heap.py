@@ -1,8 +1,11 @@
 """The heap is trimmed once, some seconds after held memory fell by much, and only then."""
 
 import asyncio
+import gc
 
-from logdrive.host.heap import Heap, give_back_freed_memory
+import pytest
+
+from logdrive.host.heap import Heap, give_back_freed_memory, without_collections
 from logdrive.model.units import KIB, MIB
 from tests.support import virtual_time
 
@@ -61,3 +64,17 @@ def test_objects_are_collected_after_many_connections_have_left_and_not_after_wi
 
 def test_the_heap_of_this_process_can_be_trimmed_whatever_its_c_library() -> None:
     give_back_freed_memory()
+
+
+def test_the_collector_rests_in_a_block_and_goes_on_after_it_also_after_an_error() -> None:
+    with pytest.raises(ZeroDivisionError), without_collections():
+        1 / gc.isenabled()  # False: the block ends with an error
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    with without_collections():
+        with without_collections():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()

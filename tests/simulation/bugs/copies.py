@@ -374,7 +374,7 @@ COPIES = (
         "copies.size_of_the_life_before",
         "a file truncated between its size and its first bytes is taken for the life before",
         "agent.inputs.files.beginnings",
-        (("        generation.verify_seen()\n", ""),),
+        (("        generation.verify_seen(head)\n", ""),),
         of_files=True,
     ),
     Mutant(
@@ -491,8 +491,10 @@ COPIES = (
         "agent.inputs.files.content",
         (
             (
-                "        self._verify_size(self.seen)\n        self._verify_end()\n",
-                "        self._verify_size(self.seen)\n",
+                "            self._verify_end()\n"
+                "        elif crc32(head[max(0, end - TAIL_BYTES) : end]) != crc:\n"
+                "            raise SourceTruncatedError\n",
+                "",
             ),
         ),
         of_events=True,

@@ -3,8 +3,8 @@
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Final
 from zlib import crc32
 
@@ -27,6 +27,9 @@ _MOST_SIBLINGS: Final = 16
 """Files that one file may be a copy of, and that the store is asked for."""
 _MOST_BASES: Final = 3
 """Names that are tried for one copy: of app.log.1.bak, app.log.1 and app.log and app."""
+
+Bases = dict[str, FileStat | None]
+"""Files beside a file whose names its own goes on after, by path; None where none is there now."""
 
 
 class CopySearch:
@@ -59,30 +62,32 @@ class CopySearch:
             found |= {f"{directory}/{other}": None for other in names if other.startswith(stem)}
         return list(found)
 
-    def stat_bases(self, place: FileLocation) -> dict[str, FileStat]:
-        """Return the files beside that at *place* whose names its own goes on after, by path.
+    def stat_bases(self, place: FileLocation) -> Bases:
+        """Return the paths beside that at *place* whose names its own goes on after.
 
         Raises OSError if one can't be looked at now: without it a copy would be sent again.
         """
-        bases = {}
-        for path in _base_paths(place):
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                stat = self._disk.stat(path)
-                if stat.is_file:
-                    bases[path] = stat
-        return bases
+        directory, _, name = place.name.rpartition("/")
+        return {path: self._stat_base(path) for path in _base_paths(directory, name)}
 
-    def has_unread(self, bases: Iterable[FileStat]) -> bool:
+    def _stat_base(self, path: str) -> FileStat | None:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            stat = self._disk.stat(path)
+            return stat if stat.is_file else None
+        return None
+
+    def has_unread(self, bases: Bases) -> bool:
         """Return whether one of *bases* was there when the agent started, and could not be read
         since: a copy made meanwhile may be of a life that only the store knows.
         """
-        found = (self._followed.get((stat.device, stat.inode)) for stat in bases)
+        stats = (stat for stat in bases.values() if stat is not None)
+        found = (self._followed.get((stat.device, stat.inode)) for stat in stats)
         return any(
             base is not None and base.found_at_start and base.source is None for base in found
         )
 
     def siblings_of(
-        self, place: FileLocation, first_line: FirstLine, bases: Mapping[str, FileStat]
+        self, place: FileLocation, first_line: FirstLine, bases: Bases
     ) -> list[tuple[str, Identity]]:
         """Return the paths and identities of lives that the file at *place* may be a copy of.
 
@@ -90,9 +95,9 @@ class CopySearch:
         which are beside it, and of those that stood there and have been moved or removed since.
         """
         siblings: dict[tuple[str, tuple[int, int]], None] = {}
-        for path in _base_paths(place):
-            if path in bases:
-                siblings[path, (bases[path].inode, bases[path].birth_ns)] = None
+        for path, base in bases.items():
+            if base is not None:
+                siblings[path, (base.inode, base.birth_ns)] = None
             siblings |= {(path, file): None for file in self._known_files.get(path, ())}
 
         agent, host = self._fingerprinter.agent, self._fingerprinter.host
@@ -158,22 +163,16 @@ def _place_in(entry: CheckpointEntry) -> tuple[str, tuple[int, int]]:
     return path_from_text(entry.path), (entry.inode, entry.birth_ns)
 
 
-def _base_paths(place: FileLocation) -> list[str]:
-    directory, _, name = place.name.rpartition("/")
-    return [f"{directory}/{base}" for base in _bases_of(name)]
-
-
-@lru_cache(maxsize=16)  # two questions about one file follow each other
-def _bases_of(name: str) -> tuple[str, ...]:
-    """Return the names that copies named *name* are made of: `app.log` for `app.log.1`, for
-    `app.log-20261123` and for `app-20261123.log`.
+def _base_paths(directory: str, name: str) -> list[str]:
+    """Return the paths in *directory* that copies named *name* are made of: `app.log` for
+    `app.log.1`, for `app.log-20261123` and for `app-20261123.log`.
     """
     bases: list[str] = []
     stem = name
-    while len(bases) < _MOST_BASES and (shorter := _SUFFIX.sub("", stem)) != stem:
-        stem = shorter
+    while len(bases) < _MOST_BASES and (added := _SUFFIX.search(stem)):
+        stem = stem[: added.start()]
         bases.append(stem)
     root, extension = os.path.splitext(name)
-    if extension and (shorter := _SUFFIX.sub("", root)) != root:
-        bases.append(shorter + extension)
-    return tuple(bases)
+    if extension and (added := _SUFFIX.search(root)):
+        bases.append(root[: added.start()] + extension)
+    return [f"{directory}/{base}" for base in bases]

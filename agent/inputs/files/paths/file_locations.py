@@ -19,7 +19,7 @@ class FileLocations:
         """Return the location of *match*. Raises OSError if it can't be resolved."""
         stat = match.stat
         # the target of a link: it is rotated where it is
-        name = self._disk.real_path(match.path)
+        name = match.name or self._disk.real_path(match.path)
         # path and name are kept for each file: one object where they are equal
         name = match.path if name == match.path else name
         directory = name.rpartition("/")[0] or "/"

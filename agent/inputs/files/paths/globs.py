@@ -155,6 +155,7 @@ class DirectoryListing:
         self._inodes: dict[str, dict[str, int]] = {}  # by directory and name; 0 for no file
         self._keys: dict[str, DirectoryKey] = {}  # of directories
         self._directories: dict[str, list[str]] = {}  # those in each directory, not hidden
+        self._real_paths: dict[str, str] = {}  # of directories, without symbolic links
         self.errors: dict[str, OSError] = {}  # of directories that can't be listed
         # of directories that can be listed, but whose files can't be looked at, and of links into
         # directories like that
@@ -223,6 +224,21 @@ class DirectoryListing:
         inode = self._inodes.get(directory or "/", {}).get(name, 0)
         return (self._keys[directory or "/"][0], inode) if inode else None
 
+    def real_path_of(self, path: str, stat: FileStat) -> str | None:
+        """Return *path*, whose status is *stat*, without symbolic links.
+
+        None unless its directory says that it is that file itself: then it may be a link.
+        """
+        if self.key_of(path) != (stat.device, stat.inode):
+            return None
+        directory, _, name = path.rpartition("/")
+        real = self._real_paths.get(directory)
+        if real is None:
+            # found once for all files in it: that costs a look at each directory above
+            real = self._disk.real_path(directory or "/").rstrip("/")
+            self._real_paths[directory] = real
+        return f"{real}/{name}"
+
     def list_directories(self, directory: str) -> list[str]:
         """Return the names of the directories in *directory*, without hidden ones."""
         if directory not in self._directories:
@@ -277,6 +293,9 @@ class MatchedFile(msgspec.Struct, frozen=True, gc=False):  # in no cycle
     stat: FileStat
     """The file's status at the time of the scan."""
 
+    name: str | None = None
+    """The path without symbolic links, as far as the scan knows it."""
+
     at_start: bool = False
     """Whether the agent's first scan found it: an agent before may know more of it than this one,
     as a checkpoint lags behind.
@@ -296,6 +315,7 @@ class FileInputs:
             (table, [PathPattern(p) for p in table.paths], [PathPattern(p) for p in table.exclude])
             for table in tables
         ]
+        self._identities = frozenset(map(id, tables))  # of tables that are kept above
 
     @property
     def first_from_end(self) -> InputTable | None:
@@ -313,7 +333,7 @@ class FileInputs:
 
     def has_table(self, table: InputTable) -> bool:
         """Return whether *table* is one of them, itself and not its like."""
-        return any(table is other for other, _, _ in self._inputs)
+        return id(table) in self._identities
 
     def mentions_path(self, path: str) -> bool:
         """Return whether any pattern matches *path*, also one that excludes it."""

@@ -450,6 +450,18 @@ def test_what_was_seen_must_be_there_still__G4() -> None:
         generation.verify_seen()
 
 
+def test_what_was_seen_must_be_in_the_first_bytes__G4() -> None:
+    disk, generation = found(b"first\n")
+    generation.on_stat(disk.stat(PATH), 1.0)
+    generation.verify_seen(generation.read_head())
+    append(disk, b"more\n")
+    generation.verify_seen(generation.read_head())
+    for other in (b"second\nlife\n", b"firs\n", b""):
+        rewrite(disk, other)
+        with pytest.raises(SourceTruncatedError):
+            generation.verify_seen(generation.read_head())
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
