@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, Final, TypeVar
 
 import structlog
 
@@ -41,6 +41,8 @@ handle may itself be the next change.
 """
 _HANDLE_LOOK_SECONDS: Final = 0.1
 """While draining, files that lack a handle are looked at this often."""
+
+_T = TypeVar("_T")
 
 MakeWatcher = Callable[[Callable[[], None]], Watcher]
 
@@ -195,7 +197,8 @@ class Agent:
 
         others = [entry for entry in entries if not is_of_file(entry)]
         entries[:] = [entry for entry in entries if is_of_file(entry)]
-        self._parts.restorer.restore_entries(_take_out(entries))
+        async for _ in _in_turns(self._parts.restorer.restore_each(_take_out(entries))):
+            pass
         await self._parts.input_services.begin(others)
         self._parts.file_log.flush()  # all that the checkpoint brings is known now
         # without a checkpoint, only the store knows which counts exist (rule G3); and with one, of
@@ -207,7 +210,8 @@ class Agent:
         if checkpoint is None and first_run:
             await self._propose_starts()
         else:
-            self.tailer.poll_all()
+            async for _ in _in_turns(self.tailer.poll_each()):
+                pass
 
         self._log.info(
             "files found",
@@ -227,7 +231,9 @@ class Agent:
         # there may be more files than handles
         skipping = [
             followed
-            for followed in self.tailer.poll_in_turn(taken.has if has_taken else None)
+            async for followed in _in_turns(
+                self.tailer.poll_in_turn(taken.has if has_taken else None)
+            )
             if not (has_taken and taken.apply_to(followed.generation))
             and decide_start(followed.generation, self._host.clock.now_ms())
         ]
@@ -370,6 +376,14 @@ def _take_out(entries: list[CheckpointEntry]) -> Iterator[CheckpointEntry]:
     entries.reverse()
     while entries:
         yield entries.pop()
+
+
+async def _in_turns(files: Iterator[_T]) -> AsyncIterator[_T]:
+    """Yield what *files* does, and let other tasks run after some: there may be 100,000."""
+    for number, file in enumerate(files, 1):
+        yield file
+        if number % _POLLS_AT_ONCE == 0:
+            await asyncio.sleep(0)
 
 
 async def run_agent(

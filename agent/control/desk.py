@@ -17,7 +17,7 @@ from agent.control.messages import (
     encode_answer,
 )
 from agent.control.selection import select_sources, select_unreadable
-from agent.health import AgentHealth
+from agent.health import STARTING, AgentHealth
 from agent.status import SourceReporter
 from agent.version import agent_version
 from logdrive.host.clock import Clock
@@ -40,6 +40,11 @@ class ControlDesk:
             request = decode_request(line)
             if isinstance(request, StatusRequest):
                 answer = ControlAnswer(ok=True, status=await self._status(request))
+            elif self._health.phase == STARTING:
+                raise ControlError(
+                    "the agent is still looking for its files, this one perhaps: try again once "
+                    "`logdrive agent status` says no more that it is starting"
+                )
             else:
                 change = self._changes.change(request)
                 if change.done:

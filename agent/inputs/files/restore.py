@@ -14,7 +14,7 @@ In the second case the file may be another one with the same first line. Reading
 doubles no line; the added generation has no byte, and tells the audit that its end is not known.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -98,6 +98,11 @@ class Restorer:
 
     def restore_entries(self, entries: Iterable[CheckpointEntry]) -> None:
         """Restore all *entries*. Those whose files can't be searched now become absent."""
+        for _ in self.restore_each(entries):
+            pass
+
+    def restore_each(self, entries: Iterable[CheckpointEntry]) -> Iterator[CheckpointEntry]:
+        """Restore all *entries* as `restore_entries` does, and yield each."""
         locator = Locator(self._disk, self._fingerprinter, self._inputs)
         self._unsure, self._unasked = [], []
         for entry in entries:
@@ -113,6 +118,7 @@ class Restorer:
                 self._restore_ending(entry, entry.ending)
             else:
                 self._restore_living(entry, locator)
+            yield entry
 
         # only now are all files of the checkpoint known
         self._search_siblings()

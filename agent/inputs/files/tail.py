@@ -282,10 +282,16 @@ class Tailer:
 
     def poll_all(self) -> None:
         """Look closely at every file now."""
+        for _ in self.poll_each():
+            pass
+
+    def poll_each(self) -> Iterator[FollowedFile]:
+        """Look closely at every file now, and yield each."""
         locator = self.looks.make_locator()
         for followed in list(self.followed.values()):
             if not followed.dropped:
                 self.looks.look_at(followed, locator)
+                yield followed
 
     def poll_in_turn(
         self, is_no_copy: Callable[[Generation], bool] | None = None
@@ -296,6 +302,8 @@ class Tailer:
         which *is_no_copy* says so is none, whatever it begins like.
         """
         for followed in list(self.followed.values()):
+            if followed.dropped:
+                continue
             with contextlib.suppress(OSError):  # the look says what is wrong
                 self.open_files.open_file(followed.generation)
                 if is_no_copy is not None and is_no_copy(followed.generation):

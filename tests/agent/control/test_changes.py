@@ -732,3 +732,36 @@ def test_a_source_is_named_by_its_path_as_it_is_shown(path: str, names: list[str
         await world.stop()
 
     run(main())
+
+
+def _write_many(world: World, line: bytes) -> None:
+    for number in range(600):
+        world.write(line, f"/logs/{number}.log")
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["first start", "checkpoint"])
+def test_many_files_are_looked_at_in_turns_and_nothing_is_changed_meanwhile(again: bool) -> None:
+    async def main() -> None:
+        world = World(start="end")
+        await world.reader()
+        _write_many(world, b"first\n")
+        if again:
+            world.start()
+            await world.settle()
+            await world.stop()
+        _write_many(world, b"second\n")
+        agent = world.start()
+        looked_at = 0
+        while not looked_at:
+            await asyncio.sleep(0)
+            files = agent.tailer.followed.values()
+            looked_at = sum(file.generation.seen == len(b"first\nsecond\n") for file in files)
+        assert looked_at == 256
+        answer = await ask(world, "skip", source="/logs/1.log")
+        assert "still looking for its files" in answer.error
+        await world.settle()
+        answer = await ask(world, "skip", source="/logs/1.log")
+        assert "no whole line that was not sent" in answer.error
+        await world.stop()
+
+    run(main())
