@@ -65,6 +65,7 @@ def make_copy_parts(
         follow_file=follow_file,
         look_at=look_at,
         log=log,
+        file_log=file_log,
     )
     compressed = CompressedFiles(
         registry,

@@ -4,7 +4,7 @@
 `EndRecorder` makes the records.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from agent.inputs.files.copies.awaited import AwaitedRest
 from agent.inputs.files.copies.copies import Copies
@@ -20,6 +20,14 @@ from agent.sources.place import FileKey
 from agent.sources.source import Source
 from logdrive.model.numbers import position_of
 from logdrive.records.runs import LET_GO, OUT_OF_SIGHT, REMOVED, RESENT, TRUNCATED, GapOrEndMark
+
+_CLOSED: Final = (
+    "let more files stay open: max_open_files, and the system's limit (ulimit -n, LimitNOFILE)"
+)
+_BRIEF: Final = (
+    "it was removed, or moved out of paths, before it could be opened: let files be there for a "
+    "second"
+)
 
 
 class Endings:
@@ -108,8 +116,7 @@ class Endings:
             generation.place.path,
             position=generation.position,
             seen=generation.seen,
-            remedy="let more files stay open: max_open_files, and the system's limit (ulimit -n, "
-            "LimitNOFILE)",
+            remedy=_BRIEF if not generation.seen and self._open_files.has_room else _CLOSED,
         )
         self.end_removed(followed, GapOrEndMark(OUT_OF_SIGHT, exact=False))
 

@@ -198,13 +198,6 @@ class Restorer:
             if settings is None:  # no input matches it: kept in the checkpoint, not read
                 self._registry.add_absent(entry, wanted=False)
             elif location is None:
-                self._file_log.warning(
-                    "file gone while the agent was away",
-                    path,
-                    acknowledged=position_of(entry.number),
-                    unknown="whether it grew beyond the "
-                    f"{max(entry.seen, position_of(entry.number))} bytes seen last, and by what",
-                )
                 self._await_copy(entry, GapOrEndMark(REMOVED, exact=False), settings)
             else:
                 place.name, stat = location

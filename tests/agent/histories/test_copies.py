@@ -4,6 +4,7 @@ import errno
 import os
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.agent.world import LOG, World, contents, lines
 from tests.support.memory.disk import MemoryDisk, MemoryFile
@@ -826,3 +827,29 @@ def test_a_lost_acknowledgement_of_a_copy_s_end_sends_nothing_again__G5_D3() -> 
         await world.stop()
 
     run(main())
+
+
+@pytest.mark.parametrize("copied", [False, True], ids=["removed", "copied and removed"])
+def test_a_file_that_went_while_no_agent_ran_is_warned_of_unless_a_copy_has_its_rest__G5(
+    copied: bool,
+) -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 100))
+        await world.stop()
+        world.write(lines(100, 10))
+        if copied:
+            world.write(world.disk.content(LOG), f"{LOG}.1")
+        world.disk.remove(LOG)
+        world.start()
+        await world.settle()
+        await world.clock.sleep(60)
+        (stored,) = world.stored()
+        assert stored.content == lines(0, 110 if copied else 100)
+        await world.stop()
+
+    with capture_logs() as log_lines:
+        run(main())
+    gone = [each for each in log_lines if each["event"] == "file gone while the agent was away"]
+    assert len(gone) == (not copied)
+    assert copied or (gone[0]["path"], gone[0]["acknowledged"]) == (LOG, 1200)

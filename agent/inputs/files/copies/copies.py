@@ -39,6 +39,7 @@ from agent.inputs.files.open_files import OpenFiles
 from agent.inputs.files.paths.missing import MissingFiles
 from agent.inputs.files.paths.suffixes import suffix_of
 from agent.sources.checkpoint.entry import CopyStamp
+from agent.sources.file_log import FileLog
 from agent.sources.identity import Fingerprinter, FirstLine, Identity
 from agent.sources.place import FileKey, FileLocation
 from agent.sources.queue import SendQueue
@@ -47,7 +48,7 @@ from agent.sources.registry import SourceRegistry
 from agent.sources.source import Source
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk, FileStat
-from logdrive.records.runs import OUT_OF_SIGHT, GapOrEndMark
+from logdrive.records.runs import OUT_OF_SIGHT, REMOVED, GapOrEndMark
 
 _SEARCH_SECONDS: Final = 0.5
 """Seconds between two searches for copies."""
@@ -74,6 +75,7 @@ class Copies:
         follow_file: Callable[[FollowedFile], None],
         look_at: Callable[[FollowedFile], None],
         log: Any,
+        file_log: FileLog,
     ) -> None:
         """*try_compressed* looks whether a compressed file has a rest, *follow_file* follows a file
         from now on, *look_at* looks closely at one.
@@ -90,6 +92,7 @@ class Copies:
         self.follow = follow_file
         self._look_at = look_at
         self._log = log
+        self._file_log = file_log
         self.recognizer = CopyRecognizer(registry, disk)
         self.settled = SettledCopies(registry)  # copies that need no further look
         self.beside = CopySearch(registry, followed, self.recognizer, fingerprinter, disk)
@@ -426,8 +429,16 @@ class Copies:
         mark, source = awaited.lost_mark, awaited.source
         # a compressed file that could not be read all the while is another source once it can
         self.settled.discard(awaited.inode, awaited.birth_ns)
-        whole = awaited.copied and source.cursor_position >= awaited.seen
-        self._end(source, GapOrEndMark(mark.reason, exact=mark.exact or whole), awaited)
+        exact = mark.exact or (awaited.copied and source.cursor_position >= awaited.seen)
+        # of files that are seen to go, it is known where they end
+        if mark.reason == REMOVED and not exact:
+            self._file_log.warning(
+                "file gone while the agent was away",
+                awaited.path,
+                acknowledged=source.position,
+                unknown=f"whether it grew beyond the {awaited.seen} bytes seen last, and by what",
+            )
+        self._end(source, GapOrEndMark(mark.reason, exact=exact), awaited)
 
     def finish_rest(self, followed: FollowedFile) -> None:
         """End the source of a copy that is read and at rest; the copy is followed no more."""
