@@ -71,6 +71,8 @@ class Shipped:
     """Bytes that were not acknowledged."""
     complete: bool
     """Whether all was acknowledged."""
+    problem: str
+    """Why nothing can be delivered now, for people; "" while it goes on."""
 
 
 async def ship(
@@ -298,7 +300,7 @@ class _Shipment:
         while True:
             shipped = self._shipped()
             # a new connection has no problem yet: keep that of the one before it
-            problem = self._delivery.problem or self._waiting_reason() or problem
+            problem = shipped.problem or problem
             if self._progress is not None:
                 self._progress(shipped)
             if shipped.complete or stop.is_set():
@@ -364,6 +366,7 @@ class _Shipment:
             ),
             left=max(0, left),
             complete=all(_is_complete(source) for source in registry.sources),
+            problem=self._delivery.problem or self._waiting_reason(),
         )
 
 

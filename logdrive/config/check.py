@@ -153,7 +153,16 @@ def _refused(value: Any, value_type: inspect.Type, key: str, error: str) -> Mist
     if is_ours and isinstance(refused, dict):
         return _about(refused, full_key, reason)
     remedy = reason if is_ours else f"write {describe_type(value_type)}"
+    if isinstance(value, dict) and _holds_tables(value_type):
+        name = re.sub(r"\[\d+\]", "", full_key)
+        remedy = f"write [[{name}]] in place of [{name}]: there may be several of these tables"
     return Mistake(full_key, show_value(refused), remedy)
+
+
+def _holds_tables(value_type: inspect.Type) -> bool:
+    """Return whether the value must be a list of tables."""
+    items = list_item_type(value_type)
+    return table_struct(value_type) is None and items is not None and table_struct(items) is not None
 
 
 def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:

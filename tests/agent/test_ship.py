@@ -224,8 +224,10 @@ def test_no_receiver_and_a_refusal_end_with_their_reason() -> None:
     async def main() -> None:
         world = World()
         world.write(lines(0, 3))
+        steps: list[Shipped] = []
         with pytest.raises(TransientError, match="connection refused"):
-            await shipped(world, give_up_seconds=10)
+            await shipped(world, give_up_seconds=10, progress=steps.append)
+        assert any("connection refused" in each.problem for each in steps)
         reader = await world.reader()
         reader.refuse = lambda frame: (5, "no route for this")
         began = world.clock.monotonic()

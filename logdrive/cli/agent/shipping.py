@@ -15,6 +15,7 @@ from rich.progress import (
     BarColumn,
     DownloadColumn,
     Progress,
+    TextColumn,
     TimeRemainingColumn,
     TransferSpeedColumn,
 )
@@ -200,7 +201,10 @@ def _print_outcome(shipped: Shipped, seconds: float, *, as_json: bool) -> None:
             f"sent and acknowledged in {seconds:.1f} s{known}"
         )
     if not shipped.complete:
-        print_error(f"interrupted: {shipped.left:,} bytes are left; run it again to send them")
+        because = f" ({shipped.problem})" if shipped.problem else ""
+        print_error(
+            f"interrupted: {shipped.left:,} bytes are left{because}; run it again to send them"
+        )
 
 
 def _tls_settings(
@@ -274,12 +278,31 @@ def _resource_usage(seconds: float) -> dict[str, Any]:
 
 @contextmanager
 def _show_progress(*, quiet: bool) -> Iterator[Callable[[Shipped], None] | None]:
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield None
-        return
-    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress("shipping", *columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=None)
-        yield lambda shipped: progress.update(
-            task, total=shipped.total_bytes, completed=max(0, shipped.total_bytes - shipped.left)
-        )
+    elif not sys.stderr.isatty():
+        yield _print_problems()
+    else:
+        columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        problem = TextColumn("{task.description}", markup=False)
+        console = Console(stderr=True)
+        with Progress("shipping", *columns, problem, console=console) as progress:
+            task = progress.add_task("", total=None)
+            yield lambda shipped: progress.update(
+                task,
+                total=shipped.total_bytes,
+                completed=max(0, shipped.total_bytes - shipped.left),
+                description=shipped.problem,
+            )
+
+
+def _print_problems() -> Callable[[Shipped], None]:
+    """Return what prints why nothing can be delivered now, each reason once."""
+    told = {""}
+
+    def show(shipped: Shipped) -> None:
+        if shipped.problem not in told:
+            told.add(shipped.problem)
+            print_error(f"nothing can be sent yet, trying on: {shipped.problem}")
+
+    return show

@@ -69,7 +69,9 @@ def print_sources(console: Console, sources: Sequence[AuditedSource], *, is_term
     else:
         _print_apart(console, rows)
     if len(sources) > len(shown):
-        console.print(f"… and {len(sources) - len(shown):,} more sources")
+        console.print(
+            f"… and {len(sources) - len(shown):,} more sources with fewer events: --json lists all"
+        )
 
 
 def _chosen(sources: Sequence[AuditedSource]) -> list[AuditedSource]:

@@ -163,7 +163,8 @@ def test_missing_tables_and_values_of_the_wrong_kind__only_required_keys_are_nam
 ) -> None:
     assert mistakes(file, 'agent = "me"\ninput = {paths = ["x"]}') == [
         'agent = "me": write a table with any of id, state_dir',
-        'input = {"paths":["…"]}: write a list, each item a table with paths',
+        'input = {"paths":["…"]}: write [[input]] in place of [input]: there may be several of '
+        "these tables",
         "output: this key is missing: write a table with hosts, tls",
     ]
 
