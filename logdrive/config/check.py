@@ -162,7 +162,9 @@ def _refused(value: Any, value_type: inspect.Type, key: str, error: str) -> Mist
 def _holds_tables(value_type: inspect.Type) -> bool:
     """Return whether the value must be a list of tables."""
     items = list_item_type(value_type)
-    return table_struct(value_type) is None and items is not None and table_struct(items) is not None
+    return (
+        table_struct(value_type) is None and items is not None and table_struct(items) is not None
+    )
 
 
 def _about(table: dict[str, Any], key: str, reason: str) -> Mistake:

@@ -155,7 +155,7 @@ def _loading(name: str, path: str, demand: str) -> Iterator[None]:
         yield
     except OSError as error:
         reason = os_error_text(error)
-        certs = "`logdrive certs DIR` makes certificates to try things out"
+        certs = "`logdrive certs DIR` makes certificates, `logdrive agent enroll` takes an agent's"
         remedy = (
             "let the user that this runs as read it"
             if isinstance(error, PermissionError)
