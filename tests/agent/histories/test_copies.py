@@ -853,3 +853,36 @@ def test_a_file_that_went_while_no_agent_ran_is_warned_of_unless_a_copy_has_its_
     gone = [each for each in log_lines if each["event"] == "file gone while the agent was away"]
     assert len(gone) == (not copied)
     assert copied or (gone[0]["path"], gone[0]["acknowledged"]) == (LOG, 1200)
+
+
+def test_a_directory_is_listed_once_a_search_however_many_of_its_files_are_gone__G5(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        world = World()
+        await world.reader()
+        paths = [f"/logs/{number:02}.log" for number in range(20)]
+        for path in paths:
+            world.write(path.encode() + b"\n", path)
+        world.start()
+        await world.settle()
+        await world.stop()
+        for path in paths:
+            world.disk.remove(path)
+
+        listings, names = 0, world.disk.names
+
+        def count(directory: str) -> list[str]:
+            nonlocal listings
+            listings += directory == "/logs"
+            return names(directory)
+
+        world.start()
+        await world.clock.sleep(1)
+        monkeypatch.setattr(world.disk, "names", count)
+        await world.clock.sleep(5)
+        # two searches a second, and scans
+        assert listings < 20
+        await world.stop()
+
+    run(main())

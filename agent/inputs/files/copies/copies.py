@@ -29,7 +29,7 @@ from agent.inputs.files.copies.judge import REST_SECONDS, CopyVerdict, Judgement
 from agent.inputs.files.copies.known_life import LifeState, is_name_like
 from agent.inputs.files.copies.recognizer import CopyRecognizer
 from agent.inputs.files.copies.samples import PlainSample
-from agent.inputs.files.copies.search import CopySearch
+from agent.inputs.files.copies.search import CopySearch, Listed
 from agent.inputs.files.copies.settled import SettledCopies
 from agent.inputs.files.copies.unread import finds_unread
 from agent.inputs.files.file import Generation
@@ -286,7 +286,7 @@ class Copies:
         self._registry.mark_changed()
         self._awaited[awaited.source] = awaited
         if at_once:
-            self._search(awaited, now)
+            self._search(awaited, now, {})
 
     def await_again(self, followed: FollowedFile) -> None:
         """Look for another copy: that of *followed* can't be read on."""
@@ -303,16 +303,17 @@ class Copies:
         """Look for the copies that sources wait for, if that is due. Call it often."""
         if self._awaited and now >= self._search_at:
             self._search_at = now + _SEARCH_SECONDS
+            listed: Listed = {}
             for awaited in list(self._awaited.values()):
-                self._search(awaited, now)
+                self._search(awaited, now, listed)
 
-    def _search(self, awaited: AwaitedRest, now: float) -> None:
+    def _search(self, awaited: AwaitedRest, now: float, listed: Listed) -> None:
         """Look through the files beside a file that is gone; give it up if its time is over."""
         if self.awaited_for(awaited.source) is None:
             return
         if not self._missing.looked_everywhere:
             awaited.wait_for_unreadable(now)
-        for path in self.beside.paths_beside(awaited):
+        for path in self.beside.paths_beside(awaited, listed):
             self._try_path(awaited, path, now)
             if awaited.source not in self._awaited:
                 return

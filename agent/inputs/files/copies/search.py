@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final
@@ -31,6 +32,9 @@ _MOST_BASES: Final = 3
 Bases = dict[str, FileStat | None]
 """Files beside a file whose names its own goes on after, by path; None where none is there now."""
 
+Listed = dict[str, list[str]]
+"""Names in directories, sorted, as of one search."""
+
 
 class CopySearch:
     """Finds files whose names go on after that of a file, and judges them. Changes nothing."""
@@ -49,18 +53,27 @@ class CopySearch:
         self._fingerprinter = fingerprinter
         self._disk = disk
 
-    def paths_beside(self, awaited: AwaitedRest) -> list[str]:
-        """Return the paths in the file's directories whose names begin as its own do."""
+    def paths_beside(self, awaited: AwaitedRest, listed: Listed) -> list[str]:
+        """Return the paths in the file's directories whose names begin as its own do.
+
+        Directories are listed once for all calls with the same *listed*: a thousand files of one
+        may be gone.
+        """
         found: dict[str, None] = {}
         for own in dict.fromkeys((awaited.path, awaited.name)):
             directory, _, name = own.rpartition("/")
-            try:
-                names = sorted(self._disk.names(directory or "/"))
-            except OSError:
-                continue
-            stem = os.path.splitext(name)[0]
-            found |= {f"{directory}/{other}": None for other in names if other.startswith(stem)}
+            names = listed.get(directory)
+            if names is None:
+                names = listed[directory] = self._sorted_names(directory)
+            for other in _names_with(os.path.splitext(name)[0], names):
+                found[f"{directory}/{other}"] = None
         return list(found)
+
+    def _sorted_names(self, directory: str) -> list[str]:
+        try:
+            return sorted(self._disk.names(directory or "/"))
+        except OSError:
+            return []
 
     def stat_bases(self, place: FileLocation) -> Bases:
         """Return the paths beside that at *place* whose names its own goes on after.
@@ -157,6 +170,12 @@ class CopySearch:
             return False
         # the file of an absent entry is left to the restorer
         return all(entry.inode != stat.inode for entry in self._registry.absent.values())
+
+
+def _names_with(stem: str, names: list[str]) -> list[str]:
+    """Return those of the sorted *names* that begin with *stem*."""
+    end = bisect_right(names, stem, key=lambda name: name[: len(stem)])
+    return names[bisect_left(names, stem) : end]
 
 
 def _place_in(entry: CheckpointEntry) -> tuple[str, tuple[int, int]]:
