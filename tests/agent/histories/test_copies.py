@@ -855,6 +855,27 @@ def test_a_file_that_went_while_no_agent_ran_is_warned_of_unless_a_copy_has_its_
     assert copied or (gone[0]["path"], gone[0]["acknowledged"]) == (LOG, 1200)
 
 
+def test_a_file_that_went_while_no_agent_ran_is_warned_of_once_though_the_receiver_is_away() -> (
+    None
+):
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 100))
+        await world.crash_reader()
+        world.write(lines(100, 10))
+        await world.clock.sleep(10)
+        await world.kill()
+        world.disk.remove(LOG)
+        for _ in range(3):
+            world.start()
+            await world.clock.sleep(60)
+            await world.kill()
+
+    with capture_logs() as log_lines:
+        run(main())
+    assert [each["event"] for each in log_lines].count("file gone while the agent was away") == 1
+
+
 def test_a_directory_is_listed_once_a_search_however_many_of_its_files_are_gone__G5(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

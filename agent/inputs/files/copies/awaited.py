@@ -55,6 +55,8 @@ class AwaitedRest:
     """When it is given up (monotonic, s), if no copy grows until then."""
     scan: int = 0
     """The scan that must have ended before."""
+    told: bool = False
+    """Whether it was given up before, by an agent that ran earlier, which has told so."""
     copied: bool = False
     """Whether there is a copy of what was read, so that no byte is missed."""
     surveyed: set[CopyStamp] = field(default_factory=set)
@@ -116,6 +118,7 @@ class AwaitedRest:
             prefix=entry.prefix,
             seen=max(entry.seen, source.position),
             modified_ns=entry.modified_ns,
+            told=entry.ended is not None,
         )
 
     @property

@@ -432,7 +432,7 @@ class Copies:
         self.settled.discard(awaited.inode, awaited.birth_ns)
         exact = mark.exact or (awaited.copied and source.cursor_position >= awaited.seen)
         # of files that are seen to go, it is known where they end
-        if mark.reason == REMOVED and not exact:
+        if mark.reason == REMOVED and not exact and not awaited.told:
             self._file_log.warning(
                 "file gone while the agent was away",
                 awaited.path,
