@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
+from bench.processes import free_port
 from tests.support.installation import Installation, command
 
 pytestmark = pytest.mark.process
@@ -83,3 +84,16 @@ def test_odd_files_arrive_byte_for_byte_and_only_once__R1_R2_R3_P3(system: Insta
         ODD_FILES["last without newline"]
     } | {b"first\nlast and more\n"}
     assert set(delivered) == expected
+
+
+def test_a_ship_without_a_receiver_says_why_it_waits_and_why_it_stopped(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"a line\n")
+    arguments = command("agent", "ship", str(log), "--to", f"127.0.0.1:{free_port()}", "--plain")
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL) as run:
+        assert run.stderr is not None
+        assert b"nothing can be sent yet, trying on: " in (said := run.stderr.readline())
+        assert b"Connection refused" in said
+        run.terminate()
+        assert b"7 bytes are left (127.0.0.1:" in run.stderr.read()
+    assert run.returncode == 1

@@ -34,6 +34,10 @@ from logdrive.host.disk import SystemDisk
 from logdrive.net.settings import ClientTlsConfig
 
 _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
+_LASTING_SECONDS = 3.0
+"""A reason why nothing can be sent is told once it has lasted so long: most end the run sooner, and
+are told then.
+"""
 
 
 @click.command(
@@ -297,12 +301,14 @@ def _show_progress(*, quiet: bool) -> Iterator[Callable[[Shipped], None] | None]
 
 
 def _print_problems() -> Callable[[Shipped], None]:
-    """Return what prints why nothing can be delivered now, each reason once."""
+    """Return what prints why nothing can be delivered, once for each reason that lasts."""
+    since = dict[str, float]()  # when each reason was seen first (monotonic, s)
     told = {""}
 
     def show(shipped: Shipped) -> None:
-        if shipped.problem not in told:
-            told.add(shipped.problem)
-            print_error(f"nothing can be sent yet, trying on: {shipped.problem}")
+        problem, now = shipped.problem, time.monotonic()
+        if problem not in told and now - since.setdefault(problem, now) >= _LASTING_SECONDS:
+            told.add(problem)
+            print_error(f"nothing can be sent yet, trying on: {problem}")
 
     return show

@@ -156,7 +156,7 @@ def test_a_ship_without_tls_ends_at_once_and_names_the_options(
     )
     run = subprocess.run(arguments, capture_output=True, text=True, timeout=30)
     assert run.returncode == 1, run.stderr
-    (line,) = run.stderr.splitlines()
+    *_, line = run.stderr.splitlines()
     assert "does it require TLS? give --ca, --cert and --key" in line
 
 
