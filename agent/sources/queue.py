@@ -91,7 +91,7 @@ class SendQueue:
 
     def _assign_anew(self, source: Source) -> ConnectionQueue | None:
         queues = list(self.connections.values())
-        if len(queues) == 1:
+        if len(queues) == 1:  # as to a single receiver, for each of 100,000 files
             queues[0].adopt(source)
             return queues[0]
         untried = [queue for queue in queues if queue.on_trial and not queue.sources]

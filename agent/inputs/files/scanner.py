@@ -107,7 +107,9 @@ class Scanner:
                 stat = listing.stat_or_none(path)
                 if stat is not None and stat.is_file:
                     is_first = all_new or (bool(self._unseen) and self._is_unseen(path))
-                    name = listing.real_path_of(path, stat)
+                    # else it may be a link
+                    is_itself = key == (stat.device, stat.inode)
+                    name = listing.real_path_of(path) if is_itself else None
                     matched = MatchedFile(path, table, stat, name, at_start=is_first)
                     self._on_match(matched, self._start_counting if is_first else counting, waiting)
             if number % _FILES_A_TURN == _FILES_A_TURN - 1:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import click
 from rich.console import Console
@@ -34,7 +34,7 @@ from logdrive.host.disk import SystemDisk
 from logdrive.net.settings import ClientTlsConfig
 
 _PEM = click.Path(exists=True, dir_okay=False, resolve_path=True)
-_LASTING_SECONDS = 3.0
+_LASTING_SECONDS: Final = 3.0
 """A reason why nothing can be sent is told once it has lasted so long: most end the run sooner, and
 are told then.
 """

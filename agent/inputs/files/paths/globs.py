@@ -224,13 +224,8 @@ class DirectoryListing:
         inode = self._inodes.get(directory or "/", {}).get(name, 0)
         return (self._keys[directory or "/"][0], inode) if inode else None
 
-    def real_path_of(self, path: str, stat: FileStat) -> str | None:
-        """Return *path*, whose status is *stat*, without symbolic links.
-
-        None unless its directory says that it is that file itself: then it may be a link.
-        """
-        if self.key_of(path) != (stat.device, stat.inode):
-            return None
+    def real_path_of(self, path: str) -> str:
+        """Return *path*, a file that is no link itself, without symbolic links."""
         directory, _, name = path.rpartition("/")
         real = self._real_paths.get(directory)
         if real is None:
