@@ -10,6 +10,7 @@ import structlog
 from logdrive.host.heap import Heap
 from logdrive.host.host import Host
 from logdrive.host.transport import Listener
+from logdrive.net.listener_certificates import warn_of_ends
 from logdrive.services.pravega.client.controller import Controllers
 from logdrive.services.pravega.client.grpc_extra import connect_controller
 from logdrive.store.running import wait_for_any
@@ -71,9 +72,13 @@ async def run(
         try:
             started(_started(listener, sinks, services))
             async with asyncio.TaskGroup() as group:
-                summary = group.create_task(_summary(services).run(), name="receiver-summary")
+                tasks = [
+                    group.create_task(_summary(services).run(), name="receiver-summary"),
+                    group.create_task(_certificates(config, host), name="receiver-certificates"),
+                ]
                 await wait_for_any(stop, sinks.failure.happened)
-                summary.cancel()
+                for task in tasks:
+                    task.cancel()
         finally:
             await listener.close()
 
@@ -113,6 +118,16 @@ def _started(listener: Listener, sinks: OpenedSink, services: ReceiverServices) 
 
 def _summary(services: ReceiverServices) -> ReceiverSummary:
     return ReceiverSummary(services.counters, services.clock, structlog.get_logger("receiver"))
+
+
+async def _certificates(config: ReceiverConfig, host: Host) -> None:
+    """Warn of certificates that end, until cancelled."""
+    await warn_of_ends(
+        config.listen.tls_tables,
+        disk=host.disk,
+        clock=host.clock,
+        log=structlog.get_logger("receiver"),
+    )
 
 
 async def _end(sessions: Sessions, services: ReceiverServices, seconds: float) -> None:

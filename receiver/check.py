@@ -1,14 +1,10 @@
 """`logdrive receiver check`: tries what a start would need, and leaves nothing behind."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from datetime import UTC, datetime
 from random import SystemRandom
 from types import MappingProxyType
 from typing import Literal
-
-from cryptography import x509
 
 from logdrive.address import (
     IggyAddress,
@@ -17,13 +13,11 @@ from logdrive.address import (
     is_loopback,
 )
 from logdrive.check import Finding
-from logdrive.errors import ConfigError, LogdriveError, TransientError, os_error_text
+from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.transport import ByteStream, ServerTls, Transport
 from logdrive.model.dead_letters import DEAD_STREAM
-from logdrive.model.units import MIB
-from logdrive.net.identity import certificate_names
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.services.auth.open import open_access
 from logdrive.services.iggy.server.listen import require_iggy
@@ -32,10 +26,10 @@ from logdrive.services.pravega.client.blocking import Target
 from logdrive.services.pravega.reader.segments import locate_segments
 from logdrive.services.pravega.server.serve_controller import require_grpc
 from logdrive.services.s2.server.listen import require_s2
+from receiver.check_certificates import check_certificates
 from receiver.check_store import check_store
 from receiver.config import ReceiverConfig, SinkConfig
 
-_CERTIFICATE_BYTES = MIB
 _ANSWER_SECONDS = 10.0
 
 
@@ -55,7 +49,7 @@ async def check_receiver(
     for name, where, tls, settings in _listeners(config):
         login_needed = config.listen.auth is not None and name != "listen"
         before = (
-            _certificates(name, tls, clock, disk)
+            check_certificates(name, tls, clock, disk)
             if isinstance(tls, ServerTlsConfig)
             else [_plain(name, where[0], login_needed)]
         )
@@ -265,56 +259,6 @@ def _plain(name: str, host: str, login_needed: bool) -> Finding:
         f"off, and no logins: {who} may read all lines, and append; [{name}.tls] with ca, or "
         "[listen.auth], keeps others out",
         warn=True,
-    )
-
-
-def _certificates(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> list[Finding]:
-    """Check the certificate's dates and names, and whether key and CA can be read.
-
-    Whether key and certificate match is found when the address is bound.
-    """
-    others = [
-        Finding(
-            f"{name}.tls.{key}",
-            False,
-            f"{path} can't be read: {os_error_text(error)}",
-        )
-        for key, path in (("key", tls.key), ("ca", tls.ca))
-        if path is not None and (error := _unreadable(path, disk)) is not None
-    ]
-    return [_certificate(name, tls, clock, disk), *others]
-
-
-def _unreadable(path: str, disk: Disk) -> OSError | None:
-    try:
-        disk.open(path).close()
-    except OSError as error:
-        return error
-    return None
-
-
-def _certificate(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> Finding:
-    key = f"{name}.tls.cert"
-    try:
-        with contextlib.closing(disk.open(tls.cert)) as file:
-            certificate = x509.load_pem_x509_certificate(file.pread(_CERTIFICATE_BYTES, 0))
-    except OSError as error:
-        return Finding(key, False, f"{tls.cert} can't be read: {os_error_text(error)}")
-    except ValueError as error:
-        return Finding(key, False, f"{tls.cert} is no PEM certificate: {error}")
-    ends, now = certificate.not_valid_after_utc, datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
-    if ends < now:
-        return Finding(key, False, f"{tls.cert} ended on {ends:%Y-%m-%d}: renew it")
-    clients = (
-        "clients need a certificate"
-        if tls.clients == "certificate"
-        else "clients need no certificate"
-    )
-    return Finding(
-        key,
-        True,
-        f"speaks for {', '.join(certificate_names(certificate)) or 'no name'} until "
-        f"{ends:%Y-%m-%d}; {clients}",
     )
 
 

@@ -27,7 +27,7 @@ from logdrive.model.units import MIB
 from logdrive.net.settings import ClientTlsConfig, ServerTlsConfig
 from logdrive.services.auth.config import AuthConfig
 from logdrive.services.config import check_auth
-from logdrive.services.face_config import listeners_collide
+from logdrive.services.face_config import listeners_collide, tls_tables
 from logdrive.services.iggy.client.target import IggyTarget, iggy_target
 from logdrive.services.iggy.server.config import IggyFaceConfig
 from logdrive.services.pravega.client.controller import Login
@@ -88,6 +88,12 @@ class ListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def where(self) -> tuple[str, int]:
         """Host and port."""
         return host_port(self.address)
+
+    @property
+    def tls_tables(self) -> list[ServerTlsConfig]:
+        """Certificates of this table and those in it, as far as they have any."""
+        own = [self.tls] if isinstance(self.tls, ServerTlsConfig) else []
+        return own + tls_tables((self.pravega, self.controller, self.s2, self.iggy))
 
     @property
     def settings(self) -> ServerTls | None:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from agent.delivery.certificate_files import ends_soon, read_validities
+from agent.delivery.certificate_files import read_validities
 from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.file_stamp import FileStamp, read_stamp
+from logdrive.net.pem_files import ends_soon
 from logdrive.net.settings import ClientTlsConfig
 
 _SECONDS: Final = 30.0

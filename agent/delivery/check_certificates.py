@@ -4,11 +4,11 @@ so.
 
 from datetime import UTC, datetime
 
-from agent.delivery.certificate_files import ends_soon, read_validities
+from agent.delivery.certificate_files import read_validities
 from logdrive.check import Finding
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.net.client_pems import Validity
+from logdrive.net.pem_files import Validity, ends_soon
 from logdrive.net.settings import ClientTlsConfig
 
 

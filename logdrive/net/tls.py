@@ -17,7 +17,7 @@ from OpenSSL import SSL, crypto
 
 from logdrive.errors import ConfigError, Mistake, os_error_text
 from logdrive.host.transport import ClientTls, ServerTls
-from logdrive.net.client_pems import CA_DEMAND, CERT_DEMAND, KEY_DEMAND
+from logdrive.net.pem_files import CA_DEMAND, CERT_DEMAND, KEY_DEMAND
 from logdrive.net.signers import signers_to_send
 from logdrive.net.verification import Handshake, is_address, verify_certificate
 

@@ -5,7 +5,9 @@
 
 import msgspec
 
+from logdrive.net.settings import ServerTlsConfig
 from logdrive.services.auth.config import AuthConfig
+from logdrive.services.face_config import tls_tables
 from logdrive.services.iggy.server.config import IggyFaceConfig
 from logdrive.services.pravega.server.config import ControllerConfig, PravegaFaceConfig
 from logdrive.services.s2.server.config import S2FaceConfig
@@ -30,6 +32,11 @@ class StoreListenConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
         if self.iggy is not None:
             self.iggy.check_apart((self.pravega, self.controller, self.s2))
         check_auth(self.auth, self.pravega, self.controller, self.s2, self.iggy)
+
+    @property
+    def tls_tables(self) -> list[ServerTlsConfig]:
+        """Certificates of the tables in this one, as far as they have any."""
+        return tls_tables((self.pravega, self.controller, self.s2, self.iggy))
 
 
 class StoreConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -65,3 +65,10 @@ class FaceConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def is_exposed(self) -> bool:
         """True if traffic from other hosts is in plain TCP."""
         return self.tls_settings is None and not is_loopback(self.host_and_port[0])
+
+
+def tls_tables(faces: Iterable[FaceConfig | None]) -> list[ServerTlsConfig]:
+    """Return the tables with the certificates of *faces*, as far as they have any."""
+    return [
+        face.tls for face in faces if face is not None and isinstance(face.tls, ServerTlsConfig)
+    ]

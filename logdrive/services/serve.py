@@ -5,7 +5,10 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
+import structlog
+
 from logdrive.host.host import Host
+from logdrive.net.listener_certificates import warn_of_ends
 from logdrive.services.auth.open import Access, open_access
 from logdrive.services.config import StoreConfig, StoreListenConfig
 from logdrive.services.iggy.server.listen import serve_iggy_face
@@ -55,7 +58,20 @@ async def serve_store(
         _serve_faces(config.listen, store, host, access) as address,
     ):
         started(address)
-        await wait_for_any(stop, failure.happened)
+        async with asyncio.TaskGroup() as group:
+            watch = group.create_task(_certificates(config.listen, host), name="store-certificates")
+            await wait_for_any(stop, failure.happened)
+            watch.cancel()
+
+
+async def _certificates(listen: StoreListenConfig, host: Host) -> None:
+    """Warn of certificates that end, until cancelled."""
+    await warn_of_ends(
+        listen.tls_tables,
+        disk=host.disk,
+        clock=host.clock,
+        log=structlog.get_logger("logdrive.store"),
+    )
 
 
 @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.host.executor import ThreadExecutor
 from logdrive.host.host import Host
-from logdrive.net.certificates import write_certificates
+from logdrive.net.certificates import issue_authority, write_certificates
 from logdrive.net.settings import ServerTlsConfig
 from logdrive.net.tcp import SystemTransport
 from logdrive.services.auth.config import AuthConfig
@@ -43,6 +43,7 @@ from receiver.config import ListenConfig, ReceiverConfig, SinkConfig
 from tests.support.disks.tmpfs import tmpfs
 from tests.support.iggy.servers import REVISIONS as IGGY_REVISIONS
 from tests.support.iggy.servers import ServerRevision, iggy_server
+from tests.support.pki import Pki
 
 
 def _config(
@@ -174,6 +175,33 @@ def test_a_certificate_that_has_ended_is_found(tmp_path: Path) -> None:
         cert=str(made / "server.pem"), key=str(made / "server.key"), clients="any"
     )
     assert "renew it" in _found(_config(tmp_path / "store", tls=tls))["listen.tls.cert"].detail
+
+
+@pytest.mark.parametrize(
+    ("age_days", "ok", "said"),
+    [(26, True, "ends on"), (31, False, "ended on"), (-3, False, "is not valid before")],
+)
+def test_a_certificate_that_is_not_valid_for_long_is_told_before_a_run(
+    tmp_path: Path, age_days: int, ok: bool, said: str
+) -> None:
+    pki = Pki.make(tmp_path)
+    pki.add("mine", ["localhost"], server=True, age_days=age_days)
+    tls = ServerTlsConfig(cert=pki.path("mine.pem"), key=pki.path("mine.key"), clients="any")
+    finding = _found(_config(tmp_path / "store", tls=tls))["listen.tls.cert"]
+    assert (finding.ok, finding.warn) == (ok, ok)
+    assert f"mine.pem {said}" in finding.detail
+
+
+def test_a_ca_that_has_ended_is_found(tmp_path: Path) -> None:
+    pki = Pki.make(tmp_path)
+    ended = issue_authority("old CA", now=datetime.now(UTC) - timedelta(days=30), days=20)
+    (tmp_path / "old.pem").write_bytes(ended.certificate_pem)
+    tls = ServerTlsConfig(
+        cert=pki.path("server.pem"), key=pki.path("server.key"), ca=pki.path("old.pem")
+    )
+    finding = _found(_config(tmp_path / "store", tls=tls))["listen.tls.ca"]
+    assert not finding.ok
+    assert "old.pem ended on" in finding.detail
 
 
 def test_files_of_users_and_secrets_that_are_wrong_are_found(tmp_path: Path) -> None:

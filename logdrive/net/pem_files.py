@@ -1,5 +1,6 @@
-"""What a client's PEM files hold: whether they fit together, and until when they are valid."""
+"""What PEM files hold: whether they fit together, and until when they are valid."""
 
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -7,6 +8,16 @@ from typing import Final
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
+
+from logdrive.host.disk import Disk
+from logdrive.model.units import MIB
+
+_PEM_BYTES: Final = 4 * MIB
+"""Limit on a file: a bundle of all public CAs has a quarter of a MiB."""
+_SOON: Final = timedelta(days=21)
+"""A certificate that ends sooner is warned about; see the next, too."""
+_LAST_PART: Final = 5
+"""Of a short-lived one, the warnings begin with the last fifth of its life."""
 
 CA_DEMAND: Final = "it must hold the CA's certificate in PEM form"
 CERT_DEMAND: Final = "it must hold the certificate, then those that signed it, in PEM form"
@@ -27,6 +38,17 @@ class Validity:
         return self.ends - self.begins
 
 
+def ends_soon(validity: Validity, now: datetime) -> bool:
+    """Return whether a certificate has ended, or should be renewed by *now*."""
+    return validity.ends - now <= min(_SOON, validity.lifetime / _LAST_PART)
+
+
+def read_pem(path: str, disk: Disk) -> bytes:
+    """Return what the file at *path* holds. Raises OSError."""
+    with closing(disk.open(path)) as file:
+        return file.pread(_PEM_BYTES, 0)
+
+
 def check_ca_pem(pem: bytes) -> Validity:
     """Return how long the CA certificates in *pem* are valid: the last of them to end.
 
@@ -36,7 +58,7 @@ def check_ca_pem(pem: bytes) -> Validity:
     return max((_validity(each) for each in authorities), key=lambda valid: valid.ends)
 
 
-def check_client_pem(pem: bytes) -> Validity:
+def check_cert_pem(pem: bytes) -> Validity:
     """Return how long our certificate, the first in *pem*, is valid.
 
     Raises ValueError if *pem* is no PEM with certificates.

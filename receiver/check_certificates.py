@@ -1,0 +1,81 @@
+"""Looks at a listener's certificates for `logdrive receiver check`: can they be read, are they
+valid, and for how long.
+"""
+
+from datetime import UTC, datetime
+
+from cryptography import x509
+
+from logdrive.check import Finding
+from logdrive.errors import os_error_text
+from logdrive.host.clock import Clock
+from logdrive.host.disk import Disk
+from logdrive.net.identity import certificate_names
+from logdrive.net.listener_certificates import ListenerCertificate, read_certificates
+from logdrive.net.pem_files import ends_soon, read_pem
+from logdrive.net.settings import ServerTlsConfig
+
+
+def check_certificates(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk) -> list[Finding]:
+    """Return the findings on the files of the table *name*: one on the certificate, and what is
+    wrong with key and CA.
+
+    Whether key and certificate match is found when the address is bound.
+    """
+    now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
+    times = {
+        one.key: finding
+        for one in read_certificates(tls, disk)
+        if (finding := _times(name, one, now)) is not None
+    }
+    others = [
+        Finding(f"{name}.tls.{key}", False, f"{path} can't be read: {os_error_text(error)}")
+        for key, path in (("key", tls.key), ("ca", tls.ca))
+        if path is not None and (error := _unreadable(path, disk)) is not None
+    ]
+    if "ca" in times:
+        others.append(times["ca"])
+    return [times.get("cert") or _certificate(name, tls, disk), *others]
+
+
+def _times(name: str, one: ListenerCertificate, now: datetime) -> Finding | None:
+    """Return what is said of a certificate that is not valid yet, has ended, or ends soon."""
+    key = f"{name}.tls.{one.key}"
+    if now < one.validity.begins:
+        begins = f"{one.validity.begins:%Y-%m-%d %H:%M} UTC"
+        detail = f"{one.path} is not valid before {begins}: is this host's clock right?"
+        return Finding(key, ok=False, detail=detail)
+    if not ends_soon(one.validity, now):
+        return None
+    ended = one.validity.ends <= now
+    detail = f"{one.path} {'ended' if ended else 'ends'} on {one.validity.ends:%Y-%m-%d}: renew it"
+    return Finding(key, ok=not ended, detail=detail, warn=not ended)
+
+
+def _unreadable(path: str, disk: Disk) -> OSError | None:
+    try:
+        disk.open(path).close()
+    except OSError as error:
+        return error
+    return None
+
+
+def _certificate(name: str, tls: ServerTlsConfig, disk: Disk) -> Finding:
+    key = f"{name}.tls.cert"
+    try:
+        certificate = x509.load_pem_x509_certificate(read_pem(tls.cert, disk))
+    except OSError as error:
+        return Finding(key, False, f"{tls.cert} can't be read: {os_error_text(error)}")
+    except ValueError as error:
+        return Finding(key, False, f"{tls.cert} is no PEM certificate: {error}")
+    clients = (
+        "clients need a certificate"
+        if tls.clients == "certificate"
+        else "clients need no certificate"
+    )
+    return Finding(
+        key,
+        True,
+        f"speaks for {', '.join(certificate_names(certificate)) or 'no name'} until "
+        f"{certificate.not_valid_after_utc:%Y-%m-%d}; {clients}",
+    )
