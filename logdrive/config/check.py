@@ -9,7 +9,7 @@ otherwise it is about the table.
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -125,15 +125,24 @@ def _table(table: dict[str, Any], struct: type[msgspec.Struct], key: str) -> Ite
 def _checked(pair: dict[str, Any], python_type: Any, key: str) -> Iterator[Mistake]:
     """Yield what the checks of a type say of a value that fits it; *pair* is its name and it."""
     for check in value_checks(inspect.type_info(python_type)):
-        try:
-            check(*pair.values())
-        except ValueError as error:
-            mistake = _about(pair, key, str(error))
+        for error in _errors(check, *pair.values()):
+            mistake = _about(pair, key, error)
             # it does not quote the value, in which there may be a password
             if mistake.key == key:
                 (name,) = pair
-                mistake = Mistake(f"{key}.{name}" if key else name, "", str(error))
+                mistake = Mistake(f"{key}.{name}" if key else name, "", error)
             yield mistake
+
+
+def _errors(check: Callable[[Any], object], value: Any) -> list[str]:
+    """Return what *check* says of *value*; of a list, what it says of each item by itself."""
+    try:
+        check(value)
+    except ValueError as error:
+        items = value if isinstance(value, list) and len(value) > 1 else []
+        of_items = dict.fromkeys(said for item in items for said in _errors(check, [item]))
+        return list(of_items) or [str(error)]
+    return []
 
 
 def _refused(value: Any, value_type: inspect.Type, key: str, error: str) -> Mistake:

@@ -72,7 +72,7 @@ def test_mistakes_name_their_key_and_remedy(
 
 def test_wrong_values_of_a_table_are_reported_at_once_beside_wrong_types(tmp_path: Path) -> None:
     path = tmp_path / "agent.toml"
-    wrong = """paths = ["/l/*", "l"]
+    wrong = """paths = ["/l/*", "l", "m", "l"]
 quiet_seconds = "3"
 start = "yesterday"
 format = "jsn"
@@ -86,6 +86,7 @@ processor = [{ exclude = { pattern = "(?=x)", field = 1 } }]
         load_config(str(path), AgentConfig, {})
     assert [mistake.key for mistake in caught.value.mistakes] == [
         "input[0].paths[1]",
+        "input[0].paths[2]",
         "input[0].quiet_seconds",
         "input[0].start",
         "input[0].format",
