@@ -163,7 +163,7 @@ def run(
     Tables go on where they end. With --start new ones begin at a time; tables that are there keep
     the beginning that they have, and another time is refused.
     """
-    from logdrive.cli.tables.silver import follow_with_silver
+    from logdrive.cli.tables.silver import follow_with_silver, totals_text
     from logdrive.pipeline.run import run_pipeline
     from logdrive.pipeline.spark.session import require_spark
 
@@ -192,7 +192,7 @@ def run(
     with (
         stop_on_signals() as stop,
         show_progress(plan, quiet=as_json) as (starting, print_verdict),
-        follow_with_silver(plan, path, stop, figures, wanted=with_silver) as catch_up,
+        follow_with_silver(plan, path, stop, figures, wanted=with_silver) as (catch_up, silver),
     ):
         catch_up()
 
@@ -207,12 +207,15 @@ def run(
         catch_up()
     seconds = round(time.monotonic() - started, 1)
     if as_json:
-        emit_json(outcome.as_json() | {"seconds": seconds})
+        added = {} if silver is None else {"silver": silver.as_json()}
+        emit_json(outcome.as_json() | added | {"seconds": seconds})
     else:
         print(
             f"{outcome.events:,} events of {outcome.batches:,} batches, {outcome.bytes:,} "
             f"stored bytes, in {seconds} s"
         )
+        if silver is not None:
+            print(f"silver: {totals_text(silver)}")
 
 
 def _check_address(text: str | None) -> str | None:

@@ -152,29 +152,32 @@ def follow_with_silver(
     metrics: "RunMetrics",
     *,
     wanted: bool,
-) -> Iterator[Callable[[], object]]:
-    """Yield what fills the silver tables of *plan* up to bronze's present end.
+) -> "Iterator[tuple[Callable[[], object], SilverTotals | None]]":
+    """Yield what fills the silver tables of *plan* up to bronze's present end, and what it has
+    added to them so far.
 
-    It does nothing unless silver is *wanted* or the configuration at *path* enables it. What it
-    quarantines is told in the log, and counted in *metrics*.
+    It does nothing, and adds None, unless silver is *wanted* or the configuration at *path* enables
+    it. What it quarantines is told in the log, and counted in *metrics*.
     """
     config, _, _ = _settings(path)
     if not (wanted or config.enabled):
-        yield lambda: None
+        yield lambda: None, None
         return
-    from logdrive.pipeline.silver.fill import SilverFollower
+    from logdrive.pipeline.silver.fill import SilverFollower, SilverTotals
 
+    totals = SilverTotals()
     with _quarantine_lines() as tell:
 
         def on_step(so_far: "SilverTotals") -> None:
             if so_far.last is not None:
+                totals.add_step(so_far.last)
                 tell(so_far.last.reasons)
                 metrics.note_quarantined(so_far.last.reasons)
 
         with SilverFollower(
             plan.directory, config, stop, compression=plan.compression, on_step=on_step
         ) as follower:
-            yield follower.catch_up
+            yield follower.catch_up, totals
 
 
 @contextmanager
@@ -250,8 +253,13 @@ def _fill(
     if as_json:
         emit_json(totals.as_json() | {"seconds": seconds})
         return
+    print(f"{totals_text(totals)}, in {seconds} s")
+
+
+def totals_text(totals: "SilverTotals") -> str:
+    """Return what was added to silver, for people."""
     unsure = f", {totals.unsure:,} that may be there twice" if totals.unsure else ""
-    print(
+    return (
         f"{totals.rows:,} rows, {totals.quarantined:,} quarantined, {totals.duplicates:,} sent "
-        f"again{unsure}, in {seconds} s"
+        f"again{unsure}"
     )

@@ -74,8 +74,15 @@ def test_a_run_fills_silver_too(tmp_path: Path) -> None:
     segment = Segment(name=f"{STREAM}/0.#epoch.0")
     grow(tmp_path / "unused", segment, 0)
     address = store(tmp_path / "store", segment)
-    call("run", "--from", address, "--to", tmp_path / "tables", "--once", "--silver")
+    run = ("run", "--from", address, "--to", tmp_path / "tables", "--once")
+    call(*run)
+    # what there was to do was silver's
+    said = call(*run, "--silver").stdout.splitlines()
     assert silver_rows(tmp_path / "tables") == bronze_rows(tmp_path / "tables")
+    rows = len(bronze_rows(tmp_path / "tables"))
+    assert said[0].startswith("0 events of 0 batches")
+    assert said[1] == f"silver: {rows - 2:,} rows, 2 quarantined, 0 sent again"
+    assert json.loads(call(*run, "--silver", "--json").stdout)["silver"]["rows"] == 0
 
 
 def test_a_run_says_what_it_quarantined_by_format_and_reason(tmp_path: Path) -> None:
