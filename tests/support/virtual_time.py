@@ -20,6 +20,12 @@ EPOCH_MS = 1_700_000_000_000
 """The wall clock at the loop's time 0, in ms since 1970."""
 
 
+_LONGEST = 1 << 24
+"""Seconds, half a year, from which on a float lacks the nanosecond by which asyncio takes a timer
+for due: it would look at it for ever.
+"""
+
+
 class DeadlockError(Exception):
     """Every task waits for another one, and no timer will wake any."""
 
@@ -36,6 +42,8 @@ class _Jump(selectors.DefaultSelector):
             raise DeadlockError("every task waits and no timer is left:\n" + "\n".join(_waiting()))
         if timeout > 0:
             self.now += timeout
+        if self.now >= _LONGEST:
+            raise OverflowError("a scenario in virtual time lasts half a year at most")
         return []
 
 

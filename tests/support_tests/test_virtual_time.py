@@ -67,3 +67,8 @@ def test_the_inline_executor_runs_calls_in_order_after_the_other_tasks_turn() ->
         return order
 
     assert run(main()) == ["meanwhile", "first", "second"]
+
+
+def test_a_scenario_that_is_too_long_for_its_timers_is_refused_and_does_not_hang() -> None:
+    with pytest.raises(OverflowError, match="half a year"):
+        run(asyncio.sleep(200 * 86_400))
