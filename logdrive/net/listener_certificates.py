@@ -39,19 +39,29 @@ def read_certificates(table: ServerTlsConfig, disk: Disk) -> Iterator[ListenerCe
 async def warn_of_ends(
     tables: Sequence[ServerTlsConfig], *, disk: Disk, clock: Clock, log: Any
 ) -> None:
-    """Warn of certificates that end soon, or have ended, at once and then once a day."""
+    """Warn of certificates that end soon, or have ended, at once and then once a day.
+
+    It is about those that are there when this is called, which are the ones in use.
+    """
+    used = _validities(tables, disk)
     while True:
         now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
-        found = {
-            one.path: one.validity for table in tables for one in read_certificates(table, disk)
-        }
-        for path, validity in found.items():
-            if ends_soon(validity, now):
-                ended = validity.ends <= now
-                log.warning(
-                    "a certificate has ended" if ended else "a certificate ends soon",
-                    file=path,
-                    ends=f"{validity.ends:%Y-%m-%d %H:%M} UTC",
-                    remedy="renew it, and restart: its files are read at the start",
-                )
+        ending = {path: used[path] for path in used if ends_soon(used[path], now)}
+        there = _validities(tables, disk) if ending else {}
+        for path, validity in ending.items():
+            renewed = path in there and there[path].ends > validity.ends
+            ended = validity.ends <= now
+            log.warning(
+                "a certificate has ended" if ended else "a certificate ends soon",
+                file=path,
+                ends=f"{validity.ends:%Y-%m-%d %H:%M} UTC",
+                remedy="restart: the file was renewed since it was read"
+                if renewed
+                else "renew it, and restart: its file is read at the start",
+            )
         await clock.sleep(_SECONDS)
+
+
+def _validities(tables: Sequence[ServerTlsConfig], disk: Disk) -> dict[str, Validity]:
+    """Return how long the certificates of *tables* are valid, by their files."""
+    return {one.path: one.validity for table in tables for one in read_certificates(table, disk)}

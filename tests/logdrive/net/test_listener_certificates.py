@@ -62,6 +62,22 @@ def test_one_that_ends_is_told_from_three_weeks_before_once_a_day_and_of_its_end
     assert "restart" in said[0]["remedy"]
 
 
+def test_one_that_was_renewed_is_still_told_of_until_the_restart() -> None:
+    disk, renewed = _disk(days=200, began=timedelta(days=190)), _disk(days=400)
+
+    async def renew() -> None:
+        log = structlog.get_logger("receiver")
+        async with asyncio.timeout(1.5 * _DAY), asyncio.TaskGroup() as group:
+            group.create_task(warn_of_ends([TLS], disk=disk, clock=VirtualClock(), log=log))
+            await asyncio.sleep(_DAY / 2)
+            disk.remove(TLS.cert)
+            disk.write(TLS.cert, renewed.open(TLS.cert).pread(1 << 20, 0))
+
+    with capture_logs() as said, pytest.raises(TimeoutError):
+        run(renew())
+    assert [told["remedy"][:7] for told in said] == ["renew i", "restart"]
+
+
 def test_a_ca_that_has_ended_is_told_at_the_start() -> None:
     said = _told(_disk(days=400, ca_days=30, began=timedelta(days=31)), 0.5)
     assert [(told["event"], told["file"]) for told in said] == [
