@@ -16,6 +16,7 @@ from agent.delivery.check_certificates import check_certificates
 from agent.delivery.check_receiver import check_receiver
 from agent.inputs.check_others import check_other_inputs
 from agent.inputs.check_ports import PortCheck
+from agent.inputs.files.copies.settled import stamp_of
 from agent.inputs.files.paths.globs import DirectoryListing, FileInputs, MatchedFile
 from agent.inputs.files.paths.pattern_check import check_patterns, why_no_match
 from agent.inputs.files.paths.suffixes import suffix_of
@@ -271,6 +272,9 @@ def _check_file(
     match = names[0]
     others = [printable_path(other.path) for other in names[1:]]
     number = next(index for index, table in enumerate(config.input) if table is match.settings)
+    if checkpoint is not None and stamp_of(match.stat) in checkpoint.copies:
+        plan = _describe_settled(match)
+        return CheckedFile(printable_path(match.path), number, match.stat.size, plan, others)
     try:
         file = disk.open(match.path)
         if suffix_of(match.path):
@@ -295,6 +299,13 @@ def _check_file(
     except OSError as error:
         plan = f"{_UNREADABLE}: {os_error_text(error)}"
     return CheckedFile(printable_path(match.path), number, match.stat.size, plan, others)
+
+
+def _describe_settled(match: MatchedFile) -> str:
+    """Say what a run has found of a copy, or of a compressed file (rule G5)."""
+    skipped = bool(suffix_of(match.path)) and match.settings.unknown_compressed == "skip"
+    unless = ', unless nothing was known of it (unknown_compressed = "skip")' if skipped else ""
+    return f"looked at before: what is in it has been sent{unless}; again once it changes"
 
 
 def _describe_compressed(match: MatchedFile, checkpoint: Checkpoint | None) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gzip
 from pathlib import Path
 
 import msgspec
@@ -58,7 +59,23 @@ def test_a_compressed_file_is_no_text_and_what_becomes_of_it_is_said__G5() -> No
 
     new, old = run(main())
     assert "if nothing is known of that, it is sent whole" in new
-    assert 'not sent (unknown_compressed = "skip")' in old
+    assert 'unless nothing was known of it (unknown_compressed = "skip")' in old
+
+
+def test_a_copy_that_was_recognized_is_said_to_have_nothing_left__G5() -> None:
+    async def main() -> list[tuple[str, str]]:
+        world = World()
+        await world.ships(lines(0, 10))
+        world.write(gzip.compress(lines(0, 10)), f"{LOG}.1.gz")
+        await world.clock.sleep(300)
+        await world.stop()
+        config = msgspec.convert(world.settings, AgentConfig)
+        checked = await check_agent(config, disk=world.disk, transport=world.network.host("agent"))
+        return [(file.path, file.plan) for file in checked.files if file.path != LOG]
+
+    ((path, plan),) = run(main())
+    assert path == f"{LOG}.1.gz"
+    assert plan.startswith("looked at before: what is in it has been sent")
 
 
 def test_an_input_whose_files_belong_to_one_before_is_told_so() -> None:
