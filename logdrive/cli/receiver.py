@@ -8,6 +8,7 @@ import structlog
 
 from logdrive.address import host_port_text
 from logdrive.check import Finding
+from logdrive.cli.config_files import RECEIVER_CONFIG
 from logdrive.cli.log_forms import LogForm
 from logdrive.cli.log_options import log_format_option, log_level_option
 from logdrive.cli.output import configure_logging, emit_json
@@ -21,7 +22,8 @@ from receiver.config import ReceiverConfig
 _config = click.option(
     "--config",
     "path",
-    required=True,
+    default=RECEIVER_CONFIG,
+    show_default=True,
     type=click.Path(dir_okay=False),
     help="The receiver's TOML file.",
 )

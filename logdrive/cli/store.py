@@ -12,6 +12,7 @@ from rich.table import Table
 
 from logdrive.address import IggyAddress, S2Address, host_port_text
 from logdrive.cli.access import AccessOptions, access_options
+from logdrive.cli.config_files import STORE_CONFIG
 from logdrive.cli.letters.dead_letters import dead_letters_group
 from logdrive.cli.log_forms import LogForm
 from logdrive.cli.log_options import log_format_option, log_level_option
@@ -66,7 +67,8 @@ store.add_command(verify)
 @click.option(
     "--config",
     "path",
-    required=True,
+    default=STORE_CONFIG,
+    show_default=True,
     type=click.Path(dir_okay=False),
     help="The store's TOML file.",
 )

@@ -2,10 +2,13 @@
 
 import click
 
+from logdrive.cli.config_files import AGENT_CONFIG
+
 config_option = click.option(
     "--config",
     "path",
-    required=True,
+    default=AGENT_CONFIG,
+    show_default=True,
     type=click.Path(dir_okay=False),
     help="The agent's TOML file.",
 )

@@ -9,12 +9,12 @@ import click
 
 from agent.config.config import AgentConfig
 from agent.sources.paths import printable_path
+from logdrive.cli.config_files import AGENT_CONFIG
 from logdrive.config.credentials import VARIABLE
 from logdrive.config.load import load_config
 from logdrive.errors import ConfigError, Mistake
 from logdrive.printable import escape_unprintable
 
-_DEFAULT_CONFIG: Final = "/etc/logdrive/agent.toml"
 _ORIGIN: Final = re.compile(r"[0-9A-Fa-f-]+")
 """An origin id, or the beginning of one."""
 
@@ -60,7 +60,7 @@ def agent_target(command: Command) -> Command:
     config = click.option(
         "--config",
         type=click.Path(dir_okay=False),
-        help=f"The agent's TOML file, which names its socket.  [default: {_DEFAULT_CONFIG}]",
+        help=f"The agent's TOML file, which names its socket.  [default: {AGENT_CONFIG}]",
     )
     return config(socket(command))
 
@@ -71,7 +71,7 @@ def control_socket(config: str | None, socket: str | None) -> str:
         if config is not None:
             raise click.UsageError("--config and --socket exclude each other")
         return socket
-    path = config or _DEFAULT_CONFIG
+    path = config or AGENT_CONFIG
     # keys are of no interest here, so their directory need not be known
     loaded = load_config(path, AgentConfig, {VARIABLE: "/run/credentials", **os.environ})
     if not (named := loaded.control.socket_path(loaded.agent.state_dir)):
