@@ -1,7 +1,4 @@
-"""The certificates of a program that listens: until when they are valid, and a warning before.
-
-They are read when it starts, so a renewed one needs a restart.
-"""
+"""The certificates of a program that listens: until when they are valid, and a warning before."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -39,29 +36,19 @@ def read_certificates(table: ServerTlsConfig, disk: Disk) -> Iterator[ListenerCe
 async def warn_of_ends(
     tables: Sequence[ServerTlsConfig], *, disk: Disk, clock: Clock, log: Any
 ) -> None:
-    """Warn of certificates that end soon, or have ended, at once and then once a day.
-
-    It is about those that are there when this is called, which are the ones in use.
-    """
-    used = _validities(tables, disk)
+    """Warn of certificates that end soon, or have ended, at once and then once a day."""
     while True:
         now = datetime.fromtimestamp(clock.now_ms() / 1000, UTC)
-        ending = {path: used[path] for path in used if ends_soon(used[path], now)}
-        there = _validities(tables, disk) if ending else {}
-        for path, validity in ending.items():
-            renewed = path in there and there[path].ends > validity.ends
-            ended = validity.ends <= now
-            log.warning(
-                "a certificate has ended" if ended else "a certificate ends soon",
-                file=path,
-                ends=f"{validity.ends:%Y-%m-%d %H:%M} UTC",
-                remedy="restart: the file was renewed since it was read"
-                if renewed
-                else "renew it, and restart: its file is read at the start",
-            )
+        found = {
+            one.path: one.validity for table in tables for one in read_certificates(table, disk)
+        }
+        for path, validity in found.items():
+            if ends_soon(validity, now):
+                ended = validity.ends <= now
+                log.warning(
+                    "a certificate has ended" if ended else "a certificate ends soon",
+                    file=path,
+                    ends=f"{validity.ends:%Y-%m-%d %H:%M} UTC",
+                    remedy="renew it: files that change are taken with the next connection",
+                )
         await clock.sleep(_SECONDS)
-
-
-def _validities(tables: Sequence[ServerTlsConfig], disk: Disk) -> dict[str, Validity]:
-    """Return how long the certificates of *tables* are valid, by their files."""
-    return {one.path: one.validity for table in tables for one in read_certificates(table, disk)}
