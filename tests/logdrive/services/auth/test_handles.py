@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from logdrive.errors import LogdriveError
+from logdrive.net.pem_files import read_pem
 from logdrive.services.auth.users import read_auth_file, read_users
 from logdrive.services.pravega.server import endpoint
-from logdrive.services.pravega.server.controller.grpc_listener import _pem
 from tests.support.memory.disk import MemoryDisk, MemoryFile
 
 PATH = "/etc/file"
@@ -43,7 +43,7 @@ def _endpoint(disk: MemoryDisk) -> object:
         (lambda disk: read_users(disk, PATH), b"[user", False),
         (_endpoint, b'{"pravega":"127.0.0.1:6000","token":"pass"}', True),
         (_endpoint, b"{", False),
-        (lambda disk: _pem(disk, "key", PATH), b"key", True),
+        (lambda disk: read_pem(PATH, disk), b"key", True),
     ],
 )
 def test_the_file_handle_is_closed(

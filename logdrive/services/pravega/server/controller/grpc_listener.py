@@ -10,10 +10,11 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from logdrive.errors import ConfigError, Mistake, UnavailableError, file_error_text
+from logdrive.errors import Mistake, UnavailableError
 from logdrive.host.disk import Disk
 from logdrive.host.transport import ServerTls
 from logdrive.model.units import MIB
+from logdrive.services.pravega.server.controller.grpc_credentials import GrpcCertificates
 
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),  # a port that is taken is an error
@@ -23,8 +24,6 @@ _OPTIONS: Final = (
 )
 _GRACE_SECONDS: Final = 5.0
 """Limit on the time that calls under way may take at the end."""
-_PEM_BYTES: Final = MIB
-"""Limit on the size of a certificate or key."""
 
 
 @contextlib.asynccontextmanager
@@ -50,7 +49,7 @@ def _bind(
 ) -> int:
     host, port = where
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    credentials = _credentials(tls, disk) if tls is not None else None
+    credentials = GrpcCertificates(tls, disk).credentials() if tls is not None else None
     try:
         return (
             server.add_insecure_port(address)
@@ -63,22 +62,3 @@ def _bind(
             "the certificates"
         )
         raise UnavailableError("listen", [Mistake("address", address, remedy)]) from error
-
-
-def _credentials(tls: ServerTls, disk: Disk) -> grpc.ServerCredentials:
-    key, chain = _pem(disk, "key", tls.key), _pem(disk, "cert", tls.cert)
-    trusted = _pem(disk, "ca", tls.ca) if tls.ca is not None else None
-    return grpc.ssl_server_credentials(
-        [(key, chain)], root_certificates=trusted, require_client_auth=trusted is not None
-    )
-
-
-def _pem(disk: Disk, key: str, path: str) -> bytes:
-    try:
-        file = disk.open(path)
-        try:
-            return file.pread(_PEM_BYTES, 0)
-        finally:
-            file.close()
-    except OSError as error:
-        raise ConfigError("tls", [Mistake(key, path, file_error_text(error))]) from error
