@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import signal
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.pravega.real import LIBRARY, SERVER
 
 _PROGRAMS = Path(__file__).parent / "client"
 _SECONDS = 120
+_DUMP_SECONDS = 5
 
 
 async def told(
@@ -47,13 +49,28 @@ async def told(
     process = await asyncio.create_subprocess_exec(
         *command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    output = b""
+    assert process.stdout is not None
+    said = asyncio.create_task(_read(process.stdout, output := bytearray()))
     try:
         async with asyncio.timeout(_SECONDS):
-            output, _ = await process.communicate()
+            await asyncio.shield(said)
+            await process.wait()
+    except TimeoutError:
+        size, steps = len(output), output.decode()[-6000:]
+        process.send_signal(signal.SIGQUIT)  # it tells where its threads are
+        await asyncio.wait([said], timeout=_DUMP_SECONDS)
+        threads = output[size:].decode()
+        raise AssertionError(f"no end within {_SECONDS} s: {steps}\n{threads}") from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
+        await asyncio.wait([said])
     text = output.decode()
     assert process.returncode == 0, text[-6000:]
     return dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+
+
+async def _read(stream: asyncio.StreamReader, into: bytearray) -> None:
+    """Add what *stream* brings *into* it, until its end."""
+    while data := await stream.read(65_536):
+        into += data
