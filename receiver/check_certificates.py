@@ -10,9 +10,10 @@ from logdrive.check import Finding
 from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
+from logdrive.net.certificate_ends import find_end
 from logdrive.net.identity import certificate_names
-from logdrive.net.listener_certificates import ListenerCertificate, read_certificates
-from logdrive.net.pem_files import ends_soon, read_pem
+from logdrive.net.listener_certificates import read_certificates
+from logdrive.net.pem_files import read_pem
 from logdrive.net.settings import ServerTlsConfig
 
 
@@ -26,7 +27,7 @@ def check_certificates(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk
     times = {
         one.key: finding
         for one in read_certificates(tls, disk)
-        if (finding := _times(name, one, now)) is not None
+        if (finding := find_end(f"{name}.tls.{one.key}", one.path, one.validity, now)) is not None
     }
     others = [
         Finding(f"{name}.tls.{key}", False, f"{path} can't be read: {os_error_text(error)}")
@@ -36,20 +37,6 @@ def check_certificates(name: str, tls: ServerTlsConfig, clock: Clock, disk: Disk
     if "ca" in times:
         others.append(times["ca"])
     return [times.get("cert") or _certificate(name, tls, disk), *others]
-
-
-def _times(name: str, one: ListenerCertificate, now: datetime) -> Finding | None:
-    """Return what is said of a certificate that is not valid yet, has ended, or ends soon."""
-    key = f"{name}.tls.{one.key}"
-    if now < one.validity.begins:
-        begins = f"{one.validity.begins:%Y-%m-%d %H:%M} UTC"
-        detail = f"{one.path} is not valid before {begins}: is this host's clock right?"
-        return Finding(key, ok=False, detail=detail)
-    if not ends_soon(one.validity, now):
-        return None
-    ended = one.validity.ends <= now
-    detail = f"{one.path} {'ended' if ended else 'ends'} on {one.validity.ends:%Y-%m-%d}: renew it"
-    return Finding(key, ok=not ended, detail=detail, warn=not ended)
 
 
 def _unreadable(path: str, disk: Disk) -> OSError | None:

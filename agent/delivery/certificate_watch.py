@@ -14,7 +14,7 @@ from logdrive.errors import os_error_text
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.host.file_stamp import FileStamp, read_stamp
-from logdrive.net.pem_files import ends_soon
+from logdrive.net.certificate_ends import ends_soon, warn_of_end
 from logdrive.net.settings import ClientTlsConfig
 
 _SECONDS: Final = 30.0
@@ -122,14 +122,8 @@ class CertificateWatch:
                 continue
             if at - self._warned.get(path, -_WARN_SECONDS) >= _WARN_SECONDS:
                 self._warned[path] = at
-                self._log.warning(
-                    "a certificate has ended"
-                    if validity.ends <= now
-                    else "a certificate ends soon",
-                    file=path,
-                    ends=f"{validity.ends:%Y-%m-%d %H:%M} UTC",
-                    remedy="renew it: files that change are taken without a restart",
-                )
+                remedy = "renew it: files that change are taken without a restart"
+                warn_of_end(path, validity, now, remedy=remedy, log=self._log)
 
 
 def _paths(table: ClientTlsConfig) -> Iterator[str]:

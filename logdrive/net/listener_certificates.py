@@ -6,7 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.net.pem_files import Validity, check_ca_pem, check_cert_pem, ends_soon, read_pem
+from logdrive.net.certificate_ends import ends_soon, warn_of_end
+from logdrive.net.pem_files import Validity, check_ca_pem, check_cert_pem, read_pem
 from logdrive.net.settings import ServerTlsConfig
 
 _SECONDS: Final = 86_400.0
@@ -44,11 +45,6 @@ async def warn_of_ends(
         }
         for path, validity in found.items():
             if ends_soon(validity, now):
-                ended = validity.ends <= now
-                log.warning(
-                    "a certificate has ended" if ended else "a certificate ends soon",
-                    file=path,
-                    ends=f"{validity.ends:%Y-%m-%d %H:%M} UTC",
-                    remedy="renew it: files that change are taken with the next connection",
-                )
+                remedy = "renew it: files that change are taken with the next connection"
+                warn_of_end(path, validity, now, remedy=remedy, log=log)
         await clock.sleep(_SECONDS)

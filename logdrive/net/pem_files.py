@@ -14,10 +14,6 @@ from logdrive.model.units import MIB
 
 _PEM_BYTES: Final = 4 * MIB
 """Limit on a file: a bundle of all public CAs has a quarter of a MiB."""
-_SOON: Final = timedelta(days=21)
-"""A certificate that ends sooner is warned about; see the next, too."""
-_LAST_PART: Final = 5
-"""Of a short-lived one, the warnings begin with the last fifth of its life."""
 
 CA_DEMAND: Final = "it must hold the CA's certificate in PEM form"
 CERT_DEMAND: Final = "it must hold the certificate, then those that signed it, in PEM form"
@@ -36,11 +32,6 @@ class Validity:
     def lifetime(self) -> timedelta:
         """How long it is valid altogether."""
         return self.ends - self.begins
-
-
-def ends_soon(validity: Validity, now: datetime) -> bool:
-    """Return whether a certificate has ended, or should be renewed by *now*."""
-    return validity.ends - now <= min(_SOON, validity.lifetime / _LAST_PART)
 
 
 def read_pem(path: str, disk: Disk) -> bytes:

@@ -179,7 +179,7 @@ def test_a_certificate_that_has_ended_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("age_days", "ok", "said"),
-    [(26, True, "ends on"), (31, False, "ended on"), (-3, False, "is not valid before")],
+    [(26, True, "ends at"), (31, False, "has ended at"), (-3, False, "is not valid before")],
 )
 def test_a_certificate_that_is_not_valid_for_long_is_told_before_a_run(
     tmp_path: Path, age_days: int, ok: bool, said: str
@@ -201,7 +201,7 @@ def test_a_ca_that_has_ended_is_found(tmp_path: Path) -> None:
     )
     finding = _found(_config(tmp_path / "store", tls=tls))["listen.tls.ca"]
     assert not finding.ok
-    assert "old.pem ended on" in finding.detail
+    assert "old.pem has ended at" in finding.detail
 
 
 def test_files_of_users_and_secrets_that_are_wrong_are_found(tmp_path: Path) -> None:
