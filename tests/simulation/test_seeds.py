@@ -4,8 +4,11 @@ Fresh seeds, which nobody has tried, say nothing of the change that meets them: 
 ARGS=--fresh` plays those.
 """
 
+import json
 import subprocess
 import sys
+from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -41,22 +44,34 @@ def test_what_was_found_stays_mended(path: Path) -> None:
     assert outcome.broken is None, _failure_text(outcome)
 
 
+def _told(seeds: Iterable[int]) -> list[str]:
+    """Return the traces of *seeds*, each with the digest of all that was stored at its end."""
+    outcomes = [play(draw(seed)) for seed in seeds]
+    return [f"{outcome.trace.text()}\n{outcome.digest}" for outcome in outcomes]
+
+
+def _first_difference(one: list[str], other: list[str]) -> str:
+    """Return the first line in which two lists of texts differ, "" without one."""
+    for number, texts in enumerate(zip(one, other, strict=True)):
+        for lines in zip_longest(*(text.splitlines() for text in texts)):
+            if lines[0] != lines[1]:
+                return f"seed {number}:\n{lines[0]}\n{lines[1]}"
+    return ""
+
+
 def test_a_seed_is_one_history_to_the_byte_in_any_process() -> None:
-    program = "from tests.simulation.history import play\n"
-    program += "from tests.simulation.drawing.history import draw\n"
-    program += "print([play(draw(s)).digest for s in range(6)])"
-    printed = {
-        subprocess.run(
+    program = "import json\nfrom tests.simulation.test_seeds import _told\n"
+    program += "print(json.dumps(_told(range(6))))"
+    here = _told(reversed(range(6)))[::-1]
+    for seed in ("1", "2"):
+        printed = subprocess.run(
             [sys.executable, "-c", program],
             check=True,
             capture_output=True,
             text=True,
             env={"PYTHONHASHSEED": seed},
         ).stdout
-        for seed in ("1", "2")
-    }
-    here = str([play(draw(seed)).digest for seed in reversed(range(6))][::-1])
-    assert printed == {here + "\n"}
+        assert _first_difference(json.loads(printed), here) == ""
 
 
 def test_a_recipe_and_a_file_name_the_same_history(tmp_path: Path) -> None:

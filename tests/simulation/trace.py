@@ -1,5 +1,6 @@
 """The trace of one history: its steps and what the programs logged, in the order of time."""
 
+import threading
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,6 +22,7 @@ class Trace:
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
+        self._thread = threading.get_ident()
         # time in seconds, speaker, text
         self.lines: list[tuple[float, str, str]] = []
         # "process: event" -> how often the process has logged the event
@@ -49,6 +51,8 @@ class Trace:
         return sha256(self.text().encode()).hexdigest()
 
     def _log(self, _: Any, level: str, event: MutableMapping[str, Any]) -> str:
+        if threading.get_ident() != self._thread:  # a history has one: it is another test's
+            raise structlog.DropEvent
         speaker, what = SPEAKER.get(), event.pop("event")
         key = f"{speaker}: {what}"
         self.heard[key] = self.heard.get(key, 0) + 1
