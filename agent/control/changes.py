@@ -194,8 +194,13 @@ class SourceChanges:
             )
             change = _forgotten(path, found.origin, position, seen, text)
             return self._do(request, change, lambda: self._registry.drop_ended(found.origin))
-        change = _forgotten(path, found.origin, position, seen, _given_up(path, seen - position))
-        return self._do(request, change, lambda: self._restorer.give_up_absent(found.origin))
+        whole = self._restorer.has_all_of(found)
+        text = _given_up(path, position, seen, whole=whole)
+        return self._do(
+            request,
+            _forgotten(path, found.origin, position, seen, text),
+            lambda: self._restorer.give_up_absent(found.origin, whole=whole),
+        )
 
     def _forget_out_of_sight(self, request: ForgetRequest, source: Source) -> Change:
         """Give up a living source whose file no input would find again."""
@@ -217,12 +222,14 @@ class SourceChanges:
             where = printable_path(now.path) or "another place"
             why = f"was moved to {where}, which no input names"
         position, seen = source.position, max(generation.seen, source.position)
-        text = f"the file of {path} {why}; it is still read. {_given_up(path, seen - position)}"
+        whole = position == seen and generation.is_at_rest(self._disk)
+        given_up = _given_up(path, position, seen, whole=whole)
+        text = f"the file of {path} {why}; it is still read. {given_up}"
         return self._do(
             request,
             _forgotten(path, source.origin, position, seen, text),
             lambda: self._rematcher.let_go(
-                followed, lambda gone: self._restorer.give_up_absent(gone.origin)
+                followed, lambda gone: self._restorer.give_up_absent(gone.origin, whole=whole)
             ),
         )
 
@@ -308,9 +315,18 @@ def _forgotten(path: str, origin: UUID, start: int, end: int, text: str) -> Chan
     return Change(action="forget", path=path, origin=str(origin), start=start, end=end, text=text)
 
 
-def _given_up(path: str, size: int) -> str:
+def _given_up(path: str, position: int, seen: int, *, whole: bool) -> str:
+    """Return what is said of a source with *position* bytes acknowledged of *seen*.
+
+    It ends *whole* if its file has no more than those.
+    """
+    again = "If the file comes back under its name, it is sent from its beginning"
+    if whole:
+        return (
+            f"{path} is given up: all of its {position:,} bytes are acknowledged, so the source "
+            f"is complete. {again}"
+        )
     return (
-        f"{path} is given up: what of it was not acknowledged, {size:,} bytes and what may have "
-        "come since, is a gap `forgotten`, which the audit counts as lost. If the file comes back "
-        "under its name, it is sent from its beginning"
+        f"{path} is given up: what of it was not acknowledged, {seen - position:,} bytes and what "
+        f"may have come since, is a gap `forgotten`, which the audit counts as lost. {again}"
     )

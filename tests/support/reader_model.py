@@ -48,6 +48,7 @@ class Stored:
     data: list[Piece] = field(default_factory=list)
     gaps: list[tuple[int, int, str, bool]] = field(default_factory=list)
     ended: tuple[int, str] | None = None
+    end_exact: bool | None = None  # what the end record says
     events: int = 0
 
     @property
@@ -64,6 +65,7 @@ class Stored:
             list(self.data),
             list(self.gaps),
             self.ended,
+            self.end_exact,
             self.events,
         )
 
@@ -260,6 +262,7 @@ class _Connection:
             log = orjson.loads(payloads[0])["log"]
             if run.kind == END:
                 stored.ended = (log["ended"]["end"], log["ended"]["reason"])
+                stored.end_exact = log["ended"].get("end_exact", True)
                 assert log["ended"]["end"] == position == previous
             else:
                 gap = log["gap"]

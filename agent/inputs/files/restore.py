@@ -158,11 +158,32 @@ class Restorer:
         if self._registry.absent:
             self.restore_entries(self._registry.take_absent(InputKind.FILES))
 
-    def give_up_absent(self, origin: UUID) -> None:
-        """Tell the receiver that the absent entry *origin* is given up: a gap, and its end."""
+    def give_up_absent(self, origin: UUID, *, whole: bool) -> None:
+        """Tell the receiver that the absent entry *origin* is given up: a gap, and its end.
+
+        Its end is known if it is given up *whole*: its file had no more than was acknowledged.
+        """
         entry = self._registry.take_forgotten(origin)
         self._unnamed.pop(origin, None)
-        self._restore_ended(entry, GapOrEndMark(FORGOTTEN, exact=False))
+        exact = whole and entry.seen <= position_of(entry.number)
+        self._restore_ended(entry, GapOrEndMark(FORGOTTEN, exact=exact))
+
+    def has_all_of(self, entry: CheckpointEntry) -> bool:
+        """Return whether all that the file of *entry* holds now is acknowledged."""
+        position = position_of(entry.number)
+        known = entry.counting == Counting.KNOWN.value and not entry.undecided
+        is_file = entry.input == InputKind.FILES.value and entry.ending is None
+        if not is_file or not known or entry.seen > position:
+            return False
+        locator = Locator(self._disk, self._fingerprinter)
+        try:
+            location = locator.find_file(_place_of(entry), moved=True)
+        except OSError:
+            return False
+        if location is None:
+            return False
+        _, stat = location
+        return (stat.size, stat.modified_ns) == (position, entry.modified_ns)
 
     def find_name(self, place: FileLocation) -> FoundName:
         """Look for the file of *place* where it was, and where inputs look. Raises OSError."""
@@ -177,15 +198,7 @@ class Restorer:
 
     def _restore_living(self, entry: CheckpointEntry, locator: Locator) -> None:
         """Restore an entry whose file existed when the checkpoint was written."""
-        path = path_from_text(entry.path)
-        place = FileLocation(
-            path,
-            path_from_text(entry.name),
-            path_from_text(entry.mount),
-            entry.device,
-            entry.inode,
-            entry.birth_ns,
-        )
+        path, place = path_from_text(entry.path), _place_of(entry)
         inputs = self._inputs
         try:
             settings = inputs.settings_for(path)
@@ -355,6 +368,17 @@ class Restorer:
             entry.birth_ns,
             entry.first,
         )
+
+
+def _place_of(entry: CheckpointEntry) -> FileLocation:
+    return FileLocation(
+        path_from_text(entry.path),
+        path_from_text(entry.name),
+        path_from_text(entry.mount),
+        entry.device,
+        entry.inode,
+        entry.birth_ns,
+    )
 
 
 def _has_only_first_line(entry: CheckpointEntry, stat: FileStat) -> bool:

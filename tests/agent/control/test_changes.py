@@ -378,6 +378,40 @@ def test_a_source_that_no_input_names_is_given_up_and_the_audit_can_tell__A4_P4(
     run(main())
 
 
+@pytest.mark.parametrize("since", ["nothing", "grown", "rewritten", "gone"])
+def test_a_source_given_up_ends_whole_only_if_its_file_has_no_more_than_was_acknowledged__A4(
+    since: str,
+) -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.stop()
+        world.settings["input"] = [{"paths": ["/logs/other*"]}]
+        if since == "grown":
+            world.write(lines(10, 1))
+        elif since == "rewritten":  # in place: as long as before
+            await world.clock.sleep(1)
+            file = world.disk.open(LOG, write=True)
+            file.truncate(0)
+            file.append([lines(50, 10)])
+            file.close()
+        elif since == "gone":
+            world.disk.remove(LOG)
+        world.start()
+        await world.clock.sleep(5)
+        told = await ask(world, "forget", source=LOG)
+        assert told.change is not None, told.error
+        whole = since == "nothing"
+        assert ("all of its 120 bytes are acknowledged" in told.change.text) is whole
+        await world.settle()
+        (stored,) = world.stored()
+        assert (stored.content, stored.ended) == (lines(0, 10), (120, "forgotten"))
+        assert (stored.end_exact, stored.gaps) == (whole, [])
+        await world.stop()
+
+    run(main())
+
+
 def test_a_file_that_comes_back_after_it_was_given_up_says_that_it_is_sent_again__A4() -> None:
     async def main() -> None:
         world = World()
@@ -434,13 +468,14 @@ def test_a_file_moved_to_where_no_input_looks_is_given_up__A4(
         tried = await ask(world, "forget", source=origin, dry_run=True)
         assert tried.change is not None, tried.error
         assert "was moved to" in tried.change.text
+        assert ("all of its 120 bytes are acknowledged" in tried.change.text) is receiver_answers
         assert (await ask(world, "forget", source=origin)).ok
         if not receiver_answers:
             await world.reader()
         await world.settle(200)
         stored = world.stored()
         seen = 120 if receiver_answers else 240
-        assert stored[0].ended == (seen, "forgotten")
+        assert (stored[0].ended, stored[0].end_exact) == ((seen, "forgotten"), receiver_answers)
         assert stored[0].content == lines(0, 10)
         assert contents(stored[1:]) == ([lines(0, 5, prefix="next")] if follows else [])
         await world.stop()
