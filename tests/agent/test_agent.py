@@ -1,9 +1,11 @@
 """The agent as a whole: the lines of a file arrive once and in order, whatever ends in between."""
 
 import pytest
+from structlog.testing import capture_logs
 
 from logdrive.model.units import MIB
 from tests.agent.world import LOG, World, contents, lines
+from tests.support.memory.disk import MemoryFile
 from tests.support.virtual_time import run
 
 
@@ -51,6 +53,32 @@ def test_a_restart_loses_and_doubles_no_line__D3_G3(end: str, forget: bool) -> N
         await world.settle()
         assert contents(world.stored()) == [world.disk.content(LOG)]
         await world.stop()
+
+    run(main())
+
+
+def test_a_file_that_rotates_while_a_start_looks_for_it_is_found_without_a_warning__G1() -> None:
+    async def main() -> None:
+        world = World()
+        await world.ships(lines(0, 10))
+        await world.stop()
+        world.write(lines(10, 10))
+        opened = world.disk.open
+
+        def rotate_first(path: str, **how: bool) -> MemoryFile:
+            if path == LOG:
+                world.disk.open = opened  # type: ignore[method-assign]
+                world.disk.replace(LOG, f"{LOG}.1")
+            return opened(path, **how)
+
+        world.disk.open = rotate_first  # type: ignore[method-assign]
+        with capture_logs() as logs:
+            world.start()
+            await world.settle()
+            await world.clock.sleep(15)
+            await world.stop()
+        assert contents(world.stored()) == [lines(0, 20)]
+        assert not [line for line in logs if line["log_level"] != "info"], logs
 
     run(main())
 

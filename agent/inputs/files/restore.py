@@ -238,7 +238,11 @@ class Restorer:
         """
         generation.resume_from(entry.number)
         generation.restore_seen(entry.seen, self._clock.monotonic())
-        self._tailer.open_files.open_file(generation)
+        try:
+            self._tailer.open_files.open_file(generation)
+        except FileNotFoundError:  # renamed since it was found: the next scan finds it again
+            self._registry.add_absent(entry, wanted=True)
+            return
         try:
             generation.on_stat(stat, self._clock.monotonic())
             generation.verify_content()
