@@ -194,7 +194,7 @@ class KnownSource:
     origin: str | None  # id of the file: several clients may have sent it, each as a source
     host: str | None
     paths: list[str]  # all that the file had, the latest last
-    position: int  # bytes of the file that were sent
+    position: int  # bytes of the file up to which anything is known: data, or a gap
     heard: datetime  # when the receiver got its last batch
 
     def __str__(self) -> str:
@@ -248,7 +248,7 @@ def _known_sources(directory: str) -> list[KnownSource]:
     """Return every source with positions, by path; sources of one path by their last batch."""
     names = ["source", "origin", "host", "path"]
     rows = open_table(table_paths(directory)[1], BATCHES).read_rows(
-        [*names, "position", "received"], pc.field("kind") == "data"
+        [*names, "position", "received"], pc.field("kind").isin(["data", "gap"])
     )
     named = rows.group_by(names, use_threads=False).aggregate(
         [("position", "max"), ("received", "max")]

@@ -108,6 +108,18 @@ def test_what_means_none_is_refused_with_a_list_of_all(directory: str, wanted: s
     assert all(source_id(name) in listed for name in ("old", "new", "other"))
 
 
+def test_of_a_source_of_which_all_was_lost_nothing_is_printed_and_that_is_said(
+    tmp_path: Path,
+) -> None:
+    segment = Segment()
+    segment.gap("a", 0, 70, "removed")
+    segment.ended("a", 70)
+    catch_up(tmp_path, segment)
+    printed = CliRunner().invoke(cat, [str(tmp_path), source_id("a")], standalone_mode=False)
+    assert (printed.return_value, printed.stdout_bytes) == (1, b""), printed.exception
+    assert "70 bytes are lost, the first at 0" in printed.stderr
+
+
 def test_names_of_files_and_hosts_are_escaped_in_the_list(tmp_path: Path) -> None:
     """A name never looks like another line of the list, nor reaches the terminal as it is."""
     segment = Segment()
