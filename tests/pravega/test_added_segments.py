@@ -22,7 +22,11 @@ from logdrive.wire.pravega.names import segment_name
 from tests.pravega.java import told
 from tests.pravega.sites import our_site
 
-pytestmark = [pytest.mark.pravega_server, pytest.mark.usefixtures("java_client")]
+pytestmark = [
+    pytest.mark.pravega_server,
+    pytest.mark.usefixtures("java_client"),
+    pytest.mark.timeout(600),
+]
 
 WRITTEN = [f"written {number}" for number in range(20)]
 

@@ -13,7 +13,11 @@ import pytest
 from tests.pravega.java import told
 from tests.pravega.sites import Sites
 
-pytestmark = [pytest.mark.pravega_server, pytest.mark.usefixtures("java_client")]
+pytestmark = [
+    pytest.mark.pravega_server,
+    pytest.mark.usefixtures("java_client"),
+    pytest.mark.timeout(600),
+]
 
 
 def numbers(start: int, end: int) -> str:

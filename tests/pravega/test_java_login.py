@@ -24,7 +24,11 @@ from tests.pravega.sites import Site, our_site, service
 from tests.pravega.test_java_client import EXPECTED
 from tests.pravega.test_sink import SOURCE, of_stream
 
-pytestmark = [pytest.mark.pravega_server, pytest.mark.usefixtures("java_client")]
+pytestmark = [
+    pytest.mark.pravega_server,
+    pytest.mark.usefixtures("java_client"),
+    pytest.mark.timeout(600),
+]
 FLEET, VIEWER = Login("fleet", "a secret"), Login("viewer", "peek: no more")
 MAY = {FLEET: '"*" = "READ_UPDATE"', VIEWER: '"logs/*" = "READ"'}
 
@@ -55,7 +59,7 @@ async def asking(directory: Path, certificates: Path | None = None) -> AsyncIter
             clients="any",
         )
         trusted = ClientTls(str(certificates / "ca.pem"))
-    async with asyncio.timeout(150), our_site(directory, server, trusted, auth, FLEET) as site:
+    async with asyncio.timeout(500), our_site(directory, server, trusted, auth, FLEET) as site:
         yield site
 
 

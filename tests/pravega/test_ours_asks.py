@@ -68,7 +68,7 @@ def auth(directory: Path, seconds: float = 600.0) -> AuthConfig:
 @contextlib.asynccontextmanager
 async def asking(directory: Path, seconds: float = 600.0) -> AsyncIterator[Site]:
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(200),
         our_site(directory, auth=auth(directory, seconds), login=FLEET) as site,
     ):
         yield site
@@ -105,7 +105,7 @@ def test_who_may_write_writes_and_nobody_else_stores_anything(
 
     async def main() -> None:
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(200),
             our_site(tmp_path, server, tls, auth(tmp_path), FLEET) as site,
         ):
             async with service(site, tls=tls, login=FLEET) as at:
