@@ -38,16 +38,19 @@ async def joined(to: Running, number: int) -> NativePeer:
 
 
 async def stored(peer: NativePeer, *runs: SentRun) -> None:
-    """Send a window of *runs* and wait until it is acknowledged.
+    """Send a window of *runs* until all of it is stored.
 
     A service may close a connection late, once another writer has taken the place of one on it: the
-    receiver then asks what is stored, and tells the end of what it was sent before it acknowledges
-    that (D3).
+    receiver then asks what is stored, and tells that before it acknowledges the window (D3).
     """
-    window, (last, _) = await peer.send_window(*runs), runs[-1]
-    while (frame := await peer.next()) != AckFrame(window):
-        assert isinstance(frame, PositionFrame), frame
-        assert frame.number == last.number, frame
+    (first, _), (last, _) = runs[0], runs[-1]
+    number = first.previous
+    while number != last.number:
+        assert number == first.previous
+        window, number = await peer.send_window(*runs), last.number
+        while (frame := await peer.next()) != AckFrame(window):
+            assert isinstance(frame, PositionFrame), frame
+            number = frame.number
 
 
 async def told_or_refused(peer: NativePeer) -> int | RefusalCode:
