@@ -127,7 +127,8 @@ def test_the_command_says_what_differs_and_ends_with_1(tables: Path, tmp_path: P
     file.write_bytes(b"x" + TEXT[1:-5])
     done = audited(tables, *arguments)
     assert done.return_value == 1
-    assert done.stdout.splitlines()[:2] == [
+    assert done.stdout.splitlines()[:3] == [
+        f"{file}: compared with the source {source_id('a')}",
         f"{file}: byte 0 is the first that differs in the tables",
         f"{file}: the tables have 5 bytes behind its end",
     ]
@@ -136,13 +137,47 @@ def test_the_command_says_what_differs_and_ends_with_1(tables: Path, tmp_path: P
     assert (printed["same"], printed["different"], printed["missing"]) == (False, 0, [])
 
 
-def test_a_file_whose_path_no_source_has_needs_the_source(tables: Path, tmp_path: Path) -> None:
-    (tmp_path / "x.log").write_bytes(TEXT)
+@pytest.mark.parametrize("data", [b"", b"something else\n"], ids=["empty", "of no source"])
+def test_a_file_that_no_source_is_like_needs_one(tables: Path, tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "x.log").write_bytes(data)
     done = audited(tables, "--against", str(tmp_path / "x.log"))
     assert "matches no source" in str(done.exception)
     assert "give --source ID, with one --against FILE at a time" in str(done.exception)
     refused = audited(tables, "--source", "x")
     assert "give --source ID with one --against FILE" in str(refused.exception)
+
+
+def test_a_rotated_file_is_compared_with_the_source_that_begins_as_it_does(
+    tables: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "app.log.7"
+    file.write_bytes(TEXT)
+    done = audited(tables, "--against", str(file))
+    assert done.return_value == 0, done.exception
+    assert f"(source {source_id('a')})" in done.stdout
+    file.write_bytes(TEXT[:-1])
+    done = audited(tables, "--against", str(file))
+    assert done.return_value == 1
+    assert f"{file}: compared with the source {source_id('a')}" in done.stdout
+    assert f"{file}: the tables have 1 bytes behind its end" in done.stdout
+
+
+def test_of_sources_that_begin_alike_a_file_is_the_one_with_the_same_bytes(tmp_path: Path) -> None:
+    """As files with a header line do."""
+    segment = Segment()
+    for source, count in (("a", 3), ("b", 7), ("c", 5)):
+        send(segment, source, lines("x", 0, count))
+    catch_up(tmp_path / "tables", segment)
+    file = tmp_path / "x.csv"
+    file.write_bytes(lines("x", 0, 7))
+    done = audited(tmp_path / "tables", "--against", str(file))
+    assert done.return_value == 0, done.exception
+    assert f"(source {source_id('b')})" in done.stdout
+
+    file.write_bytes(lines("x", 0, 6))
+    refused = str(audited(tmp_path / "tables", "--against", str(file)).exception)
+    assert "may be any of 3 sources, which begin as it does: give --source ID" in refused
+    assert all(source_id(source) in refused for source in "abc")
 
 
 @pytest.mark.parametrize("name", ["app.log", "app\udcff.log"])
