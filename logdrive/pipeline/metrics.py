@@ -120,7 +120,8 @@ def serve_metrics(metrics: RunMetrics, address: str) -> Iterator[None]:
     try:
         server, thread = start_http_server(port, host, metrics.registry)
     except OSError as error:
-        remedy = f"{os_error_text(error)}: choose another address"
+        other = f"write host:port, such as :{address}" if address.isdigit() else "choose another"
+        remedy = f"{os_error_text(error)}: {other}"
         raise UnavailableError("pipeline", [Mistake("metrics", address, remedy)]) from error
     try:
         yield

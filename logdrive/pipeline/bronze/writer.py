@@ -397,7 +397,8 @@ class Bronze:
         if half.get("after") != self._last:  # more than one half is missing: no crash does that
             raise StorageError(
                 f"{self._paths[0]} and {self._paths[1]} do not belong together: one of them was "
-                "restored from a backup; restore both from the same one"
+                "restored from a backup, or is gone; restore both from the same backup, or make "
+                "them anew: `logdrive pipeline rebuild DIR --table bronze --from URI`"
             )
 
         # the files of headers were durable before the first half was made

@@ -60,7 +60,9 @@ def make_and_lock_tables(place: str, disk: Disk, name: str = FOLLOW) -> Iterator
             disk.make_directory(place)
             held.enter_context(disk.lock(os.path.join(place, name)))
         except BlockingIOError as error:
-            raise StorageError(f"{place} is in use by {_HOLDERS[name]}") from error
+            raise StorageError(
+                f"{place} is in use by {_HOLDERS[name]}: stop it before this"
+            ) from error
         except OSError as error:
             raise StorageError(f"{place} can't be written: {error}") from error
         yield
