@@ -18,6 +18,8 @@ from logdrive.wire.pravega.control import WIRE_VERSION, Hello
 _HTTP2: Final = "h2"
 _SETTINGS_TYPE, _FRAME_HEAD = 4, 9  # length u24, type u8, flags u8, stream u32
 _ANSWER_SECONDS: Final = 10.0  # limit on the first bytes of the answer
+_CHECK: Final = "is it the port of [listen.pravega], or of a controller, and TLS on at both ends?"
+"""What to look at where something else answers: agents' port is one beside it."""
 
 
 async def is_controller(transport: Transport, target: Target) -> bool:
@@ -32,7 +34,7 @@ async def is_controller(transport: Transport, target: Target) -> bool:
             return stream.peer.alpn == _HTTP2 or await _speaks_http2(stream)
     except TimeoutError as error:
         raise TransientError(
-            f"{stream.peer.address}: no greeting within {_ANSWER_SECONDS:g} s"
+            f"{stream.peer.address}: no greeting within {_ANSWER_SECONDS:g} s; {_CHECK}"
         ) from error
     finally:
         await stream.close()
@@ -45,11 +47,13 @@ async def _speaks_http2(stream: ByteStream) -> bool:
     while len(heard) < _FRAME_HEAD:
         more = await stream.read()
         if not more:
-            raise TransientError(f"{stream.peer.address}: closed without a greeting")
+            raise TransientError(f"{stream.peer.address}: closed without a greeting; {_CHECK}")
         heard += more
     # a segment store's Hello begins with the same type and length as ours
     if heard[:8] == b"".join(hello)[:8]:
         return False
     if heard[3] == _SETTINGS_TYPE and not any(heard[5:_FRAME_HEAD]):
         return True
-    raise TransientError(f"{stream.peer.address}: neither a segment store nor a controller")
+    raise TransientError(
+        f"{stream.peer.address}: neither a segment store nor a controller; {_CHECK}"
+    )
