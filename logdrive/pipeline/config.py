@@ -98,17 +98,23 @@ class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         host_port(self.address)
 
 
-class PipelineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A whole pipeline.toml.
+class DerivedConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A pipeline.toml as commands read it that have bronze already: `silver`, `rebuild`.
 
     *tls* is for a face of the store that asks for certificates, *login* for a controller that asks
     for users.
     """
 
-    pipeline: PathsConfig
+    pipeline: PathsConfig | None = None
     spark: SparkConfig = SparkConfig()
     tables: TablesConfig = TablesConfig()
     metrics: MetricsConfig | None = None
     silver: SilverConfig = SilverConfig()
     tls: ClientTlsConfig | None = None
     login: LoginConfig | None = None
+
+
+class PipelineConfig(DerivedConfig, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A whole pipeline.toml, which names the stream and the tables."""
+
+    pipeline: PathsConfig

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from logdrive.cli.pipeline_progress import QuarantineLines, show_spark_start
 from logdrive.cli.stop_event import stop_on_signals
 from logdrive.cli.tables.master import master_option, require_master
 from logdrive.config.load import load_config
+from logdrive.errors import ConfigError
 
 if TYPE_CHECKING:
     from logdrive.pipeline.metrics import RunMetrics
@@ -31,8 +33,8 @@ _config_option = click.option(
     "--config",
     "path",
     type=click.Path(dir_okay=False),
-    help="TOML file whose [silver] says which formats the lines have; without it they are told by "
-    "the first lines of each source.",
+    help="TOML file whose [silver] says which formats the lines have, with or without the rest of "
+    "pipeline.toml; without it they are told by the first lines of each source.",
 )
 _master_option = master_option("; without it this process does the work, with a thread a core.")
 _json_option = click.option(
@@ -61,7 +63,7 @@ def silver(directory: str, once: bool, path: str | None, master: str | None, as_
     """
     configure_logging("info")
     config, compression, seconds = _settings(path)
-    with stop_on_signals() as stop, _tasks(directory, master) as tasks:
+    with stop_on_signals() as stop, _tasks(directory, master) as tasks, _naming(path):
         tables = _tables(directory, config, compression, tasks)
         _fill(tables, stop, None if once else seconds, as_json=as_json)
 
@@ -174,9 +176,16 @@ def follow_with_silver(
                 tell(so_far.last.reasons)
                 metrics.note_quarantined(so_far.last.reasons)
 
-        with SilverFollower(
-            plan.directory, config, stop, compression=plan.compression, on_step=on_step
-        ) as follower:
+        with (
+            _naming(path),
+            SilverFollower(
+                plan.directory,
+                config,
+                stop,
+                compression=plan.compression,
+                on_step=on_step,
+            ) as follower,
+        ):
             yield follower.catch_up, totals
 
 
@@ -192,15 +201,31 @@ def _quarantine_lines() -> "Iterator[Callable[[Mapping[FormatReason, int]], None
 
 def _settings(path: str | None) -> "tuple[SilverConfig, str, float]":
     """Return [silver], the compression of files, and how often to look for new lines."""
-    from logdrive.pipeline.config import PipelineConfig
+    from logdrive.pipeline.config import DerivedConfig
     from logdrive.pipeline.plan import TRIGGER_SECONDS
     from logdrive.pipeline.silver.config import SilverConfig
     from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
 
     if path is None:
         return SilverConfig(), DEFAULT_COMPRESSION, TRIGGER_SECONDS
-    config = load_config(path, PipelineConfig, os.environ)
+    config = load_config(path, DerivedConfig, os.environ)
+    if config.pipeline is None:
+        return config.silver, DEFAULT_COMPRESSION, TRIGGER_SECONDS
     return config.silver, config.pipeline.compression, config.pipeline.trigger_seconds
+
+
+@contextmanager
+def _naming(path: str | None) -> Iterator[None]:
+    """Add the file at *path* to what the tables have against its [silver]."""
+    from logdrive.pipeline.silver.format_tables import CONFIG_PART
+
+    try:
+        yield
+    except ConfigError as error:
+        if path is None or error.file != CONFIG_PART:
+            raise
+        named = [replace(each, key=f"{CONFIG_PART}.{each.key}") for each in error.mistakes]
+        raise ConfigError(path, named) from error
 
 
 @contextmanager

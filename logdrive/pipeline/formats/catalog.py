@@ -1,7 +1,7 @@
 """All formats by name, and which of them the lines of a source have."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Final
 
@@ -82,6 +82,12 @@ def _check_columns(options: FormatOptions) -> None:
             raise ValueError(f"{key} has no such type: {kind!r}; use {', '.join(COLUMN_TYPES)}")
         if key in TAKEN_NAMES or key in COLUMNS:
             raise ValueError(f"there is a column {key} already; no key can have that name")
+
+
+@cache
+def built_in_table(name: str) -> str:
+    """Return the table of the format *name* where no other is named; kin of one table share it."""
+    return make_format(name).table
 
 
 def recognize(sample: LogLines) -> str | None:

@@ -90,6 +90,12 @@ COLUMN_TYPES: Final = ("string", "int", "float", "bool", "time")
 """What `FormatOptions.columns` may name."""
 
 
+def type_name(type_: pa.DataType) -> str:
+    """Return what `FormatOptions.columns` call the type of a column; else Arrow's name."""
+    names = (name for name in COLUMN_TYPES if _ARROW_TYPES[name] == type_)
+    return next(names, str(type_))
+
+
 class KeyedReader:
     """Makes columns of pairs."""
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 
 from logdrive.config.bounds import checked
-from logdrive.pipeline.formats.catalog import FORMATS, KEYED_FORMATS, make_format
+from logdrive.pipeline.formats.catalog import FORMATS, KEYED_FORMATS, built_in_table, make_format
 from logdrive.pipeline.formats.format import FormatOptions
 from logdrive.pipeline.formats.zones import check_zone
 from logdrive.pipeline.silver.schema import TABLES_OF_OURS, TEXT
@@ -67,6 +67,25 @@ class FormatRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             raise ValueError('columns: these make another table; name it, as in table = "orders"')
         if self.table is not None:
             _check_table(self.table)
+            self._check_owner(self.table)
+
+    def _check_owner(self, table: str) -> None:
+        """Refuse a table that would have lines of several formats."""
+        if self.format == AUTO:
+            raise ValueError(
+                'table: a table belongs to one format; name that, as in format = "json", or leave '
+                "table out"
+            )
+        owners = [name for name in FORMATS if built_in_table(name) == table]
+        if owners and self.format not in owners:
+            raise ValueError(
+                f"table: {table} is the table of the format {' or '.join(owners)}, and a table "
+                "belongs to one format; take another name"
+            )
+        if owners and self.columns:
+            raise ValueError(
+                f"table: {table} also has lines for which no columns are named; take another name"
+            )
 
     @property
     def options(self) -> FormatOptions:

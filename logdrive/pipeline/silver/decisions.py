@@ -47,6 +47,11 @@ class FormatDecision:
     comes after the configuration, and before the others.
     """
 
+    @property
+    def kind(self) -> str:
+        """Tells it from decisions whose lines are parsed otherwise, or go to another table."""
+        return f"{self.format} {self.options} {self.named_table}"
+
     def make(self) -> LogFormat | None:
         """Return the format; None for lines that are only text."""
         return None if self.format == TEXT else make_format(self.format, self.options)
@@ -86,6 +91,10 @@ class Decisions:
     def find(self, key: DecisionKey) -> FormatDecision | None:
         """Return the decision on *key*, None if there is none yet."""
         return self._known.get(key)
+
+    def one_of_each_kind(self) -> list[FormatDecision]:
+        """Return one decision of each `FormatDecision.kind` that there is."""
+        return list({decision.kind: decision for decision in self._known.values()}.values())
 
     def decide(self, new: Sequence[NewSource]) -> list[tuple[FormatDecision, bool]]:
         """Return a decision on each of *new*, and whether it is for good.

@@ -116,7 +116,7 @@ class _Parser:
         # source -> number of its group, and what was decided
         self._of_key: dict[DecisionKey, tuple[int, FormatDecision]] = {}
         for key, decision in decisions.items():
-            told = f"{decision.format} {decision.options} {decision.named_table}"
+            told = decision.kind
             if told not in numbers:
                 numbers[told] = len(self._groups)
                 self._groups.append(_FormatGroup(decision.format, decision.make(), decision.table))

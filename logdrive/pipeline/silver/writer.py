@@ -33,6 +33,7 @@ from logdrive.pipeline.silver.decisions import (
     NewSource,
     decision_rows,
 )
+from logdrive.pipeline.silver.format_tables import FormatTables
 from logdrive.pipeline.silver.parse import FormatReason, SilverTask, parse_files
 from logdrive.pipeline.silver.resends import Resends
 from logdrive.pipeline.silver.runs import NO_ROWS, BronzeFile
@@ -176,6 +177,8 @@ class Silver:
         self._sent = SentLines(self._sent_files())
         self._resends = Resends(self._sent)
         self._decisions = Decisions(self._config, self._sources.read_rows(names).to_pylist())
+        self._format_tables = FormatTables(self._place, self._decisions)
+        self._format_tables.check_config(self._config)
         self._sound = True
 
     @property
@@ -219,13 +222,15 @@ class Silver:
         label = str(uuid4())
         try:
             written = self._write_files(events, batches, chunk, label)
+            decided = decision_rows(written.decided, self._clock.now_ms())
+            staged = write_file(self._sources.path, decided)
         except BaseException:
             self._failed.append(label)
             self._remove_failed()
             raise
         faults.reach("pipeline.silver.after_files")
         self._bronze_id = events.table_id
-        self._commit(chunk, written.made, decision_rows(written.decided, self._clock.now_ms()))
+        self._commit(chunk, written.made, [staged] if staged else [])
         self._sound = True
         self._remove_failed()  # nothing writes any more for a step that failed before this one
         self._failed.clear()
@@ -239,6 +244,11 @@ class Silver:
         sizes = {os.path.join(events.path, name): size for name, size in chunk.files}
         foreign = [path for path in sizes if scan.scan_file(path)]
         decisions, final = scan.decide(batches)
+        paths = {one.key: one.path for one, _ in final}
+        self._format_tables.check_decisions(
+            (paths.get(key) or key[1] or f"the source {key[0]}", decision)
+            for key, decision in decisions.items()
+        )
         resends = self._resends.find(foreign)
         files = [
             BronzeFile(path, size, resends.duplicates.get(path, NO_ROWS))
@@ -280,12 +290,15 @@ class Silver:
         return made, reasons
 
     def _commit(
-        self, chunk: BronzeChunk, made: Mapping[str, Sequence[AddedFile]], decided: pa.Table
+        self,
+        chunk: BronzeChunk,
+        made: Mapping[str, Sequence[AddedFile]],
+        staged: Sequence[AddedFile],
     ) -> None:
+        """Commit the files *made* of rows, by table, and *staged*, those of decisions."""
         note = StepNote(self._step + 1, chunk.after, self._bronze_id, made)
-        staged = write_file(self._sources.path, decided)
         faults.reach("pipeline.silver.before_sources")
-        self._sources.add_files([staged] if staged else [], {}, note.as_json(), note.marks)
+        self._sources.add_files(staged, {}, note.as_json(), note.marks)
         self._step, self.position = note.step, note.position
         faults.reach("pipeline.silver.after_sources")
         self._commit_files(note)
@@ -296,28 +309,43 @@ class Silver:
     def _commit_files(self, note: StepNote) -> None:
         """Commit the files of the step *note* to each table that does not have them."""
         for name, files in note.tables.items():
-            table = self._table(name, files[0])
-            had = table.mark(STEP)
+            table = self._open(name)
+            had = None if table is None else table.mark(STEP)
             if had is not None and had > note.step:
                 raise StorageError(
-                    f"{table.path} and {self._sources.path} do not belong together: one of them "
-                    f"was restored from a backup; {REBUILD}"
+                    f"{os.path.join(self._place, name)} and {self._sources.path} do not belong "
+                    f"together: one of them was restored from a backup; {REBUILD}"
                 )
             if had != note.step:
-                table.add_files(files, {}, None, note.marks)
+                self._table_for(name, files).add_files(files, {}, None, note.marks)
                 faults.reach("pipeline.silver.between_tables")
 
-    def _table(self, name: str, file: AddedFile) -> AppendTable:
-        """Return the table *name*; make it one for rows as those of *file*, which is new."""
+    def _open(self, name: str) -> AppendTable | None:
+        """Return the table *name* as it is, None if there is none."""
         path = os.path.join(self._place, name)
         if name not in self._tables and is_table(path):
-            table = open_table_as_it_is(path)
-            # if it has this step's files, they may be gone again: joined, or erased from
-            if (table.mark(STEP) or 0) >= self._step:
-                self._tables[name] = table
-        if name not in self._tables:
-            schema = labelled_schema(os.path.join(path, file.name))
-            self._tables[name] = create_table(path, schema.append(DAY), [DAY.name])
+            self._tables[name] = open_table_as_it_is(path)
+        return self._tables.get(name)
+
+    def _table_for(self, name: str, files: Sequence[AddedFile]) -> AppendTable:
+        """Return the table *name* with all columns of *files*, which are new.
+
+        It is made, or gets the columns that it lacks. Others that it has are null in these rows.
+        """
+        path = os.path.join(self._place, name)
+        schemas = [labelled_schema(os.path.join(path, file.name)) for file in files]
+        wanted = pa.unify_schemas(schemas).append(DAY)
+        table = self._open(name)
+        types = {} if table is None else {field.name: field.type for field in table.schema}
+        if any(types.get(field.name) != field.type for field in wanted):
+            kept = (
+                []
+                if table is None
+                else [one for one in table.schema if one.name not in wanted.names]
+            )
+            self._tables[name] = create_table(path, pa.schema([*wanted, *kept]), [DAY.name])
+            if (upkeep := self._upkeeps.pop(path, None)) is not None:
+                upkeep.abandon()  # it is of the columns before
         return self._tables[name]
 
     def _keep_up(self, table: AppendTable) -> None:

@@ -60,6 +60,33 @@ def test_a_rebuild_decides_anew_and_a_dry_run_changes_nothing(tables: Path) -> N
         assert not (tables / "silver" / "access").exists()
 
 
+def test_a_file_with_silver_alone_is_enough_for_silver_and_its_rebuild(tables: Path) -> None:
+    config = tables / "silver.toml"
+    config.write_text('[[silver.format]]\npath = "*"\nformat = "text"\n')
+    call("silver", tables, "--once", "--config", config)
+    assert read(tables, "text").num_rows == 96
+    call("rebuild", tables, "--table", "silver", "--config", config)
+    assert read(tables, "text").num_rows == 96
+
+
+def test_a_format_that_its_table_is_bound_against_is_refused_by_file_and_key(
+    tables: Path,
+) -> None:
+    config = tables / "silver.toml"
+    rule = (
+        '[[silver.format]]\npath = "*"\nformat = "json"\ntable = "orders"\ncolumns = {{n = "{}"}}\n'
+    )
+    config.write_text(rule.format("int"))
+    call("silver", tables, "--once", "--config", config)
+    config.write_text(rule.format("bool"))
+    refused = CliRunner().invoke(
+        pipeline, ["silver", str(tables), "--once", "--config", str(config)]
+    )
+    said = f'{config}: silver.format[0].columns.n = "bool": the column n of '
+    assert str(refused.exception).startswith(said)
+    call("rebuild", tables, "--table", "silver", "--config", config)
+
+
 def test_a_rebuild_that_was_stopped_goes_on_with_silver(tables: Path) -> None:
     """As after a crash behind the drop."""
     fill(tables)

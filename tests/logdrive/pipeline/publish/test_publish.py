@@ -124,6 +124,19 @@ def test_readers_of_the_copy_find_the_rows_and_versions_of_the_table(
     assert sorted(by_polars["n"]) == copied(lake)
 
 
+def test_a_column_that_the_table_gets_the_copy_gets(tmp_path: Path, lake: Lake) -> None:
+    added(made(tmp_path), 1)
+    published(tmp_path, lake)
+    wider = SCHEMA.append(pa.field("amount", pa.float64()))
+    table = create_table(str(tmp_path / EVENTS), wider)
+    file = write_file(table.path, pa.table({"n": [2], "amount": [2.5]}, wider))
+    assert file is not None
+    table.add_files([file], {})
+    published(tmp_path, lake)
+    by_polars = polars.read_delta(f"{lake.address}/{EVENTS}", storage_options=lake.options)
+    assert by_polars.sort("n").rows() == [(1, None), (2, 2.5)]
+
+
 def test_a_table_by_days_has_its_directories_in_the_copy(tmp_path: Path, lake: Lake) -> None:
     schema = SCHEMA.append(pa.field("day", pa.date32()))
     (tmp_path / "bronze").mkdir()

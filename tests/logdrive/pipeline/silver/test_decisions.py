@@ -104,6 +104,18 @@ format = "text"
             for of_columns in [("silver.format[0].columns", 'format = "json" or "logfmt"')]
         ),
         ('table = "quarantine"', "silver.format[0].table", "take another name"),
+        (
+            'format = "json"\ntable = "access"',
+            "silver.format[0].table",
+            "access is the table of the format access,",
+        ),
+        ('format = "text"\ntable = "container"', "silver.format[0].table", "cri or docker"),
+        (
+            'format = "json"\ntable = "json"\ncolumns = {user = "string"}',
+            "silver.format[0].table",
+            "take another name",
+        ),
+        ('table = "orders"', "silver.format[0].table", 'as in format = "json"'),
         ('table = "My-Table"', "silver.format[0].table", ""),
         ('pattern = "x"', "silver.format[0].pattern", ""),
     ],
@@ -116,6 +128,14 @@ def test_a_mistake_names_its_key_and_what_to_write(setting: str, key: str, remed
     (mistake,) = error.value.mistakes
     assert mistake.key == key
     assert remedy in mistake.remedy
+
+
+@pytest.mark.parametrize(
+    ("line_format", "table"),
+    [("access", "access"), ("docker", "container"), ("text", "notes"), ("json", "json")],
+)
+def test_a_format_may_name_the_table_that_is_its_own(line_format: str, table: str) -> None:
+    assert FormatRule(path="*", format=line_format, table=table).table == table
 
 
 def test_two_formats_for_one_table_are_refused() -> None:

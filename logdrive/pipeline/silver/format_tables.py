@@ -1,0 +1,124 @@
+"""What a table of a format's rows is bound to: one format, and one type a column.
+
+A new configuration may add columns, and leave some out. It may not give a column another type, nor
+put lines of another format into a table: both are refused before anything of a step is committed.
+Both are looked up in the tables, and in the decisions on sources: a source whose lines were all
+quarantined so far has no rows yet, but its columns count.
+"""
+
+import os
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from logdrive.errors import ConfigError, Mistake, StorageError
+from logdrive.pipeline.decode.schema import plain_schema
+from logdrive.pipeline.formats.keyed import type_name
+from logdrive.pipeline.silver.config import AUTO, FormatRule, SilverConfig
+from logdrive.pipeline.silver.decisions import Decisions, FormatDecision
+from logdrive.pipeline.silver.schema import TEXT, TEXT_COLUMNS, rows_schema
+from logdrive.pipeline.tables.delta import is_table, open_table_as_it_is
+
+CONFIG_PART = "silver"
+"""What a `ConfigError` names in place of the file, which is not known here."""
+
+_REMEDY = (
+    "name another `table`, or make silver anew with `logdrive pipeline rebuild {} --table silver`"
+)
+
+
+class FormatTables:
+    """The formats and columns of all tables of formats, as far as decisions have bound them."""
+
+    def __init__(self, place: str, decisions: Decisions) -> None:
+        """*place* is the directory of the silver tables."""
+        self._place = place
+        # by table: the format that each of its formats is a kind of
+        self._owners: dict[str, set[str]] = {}
+        # by table: its columns' types, as readers see them
+        self._columns: dict[str, dict[str, pa.DataType]] = {}
+        # kinds of decisions that fit
+        self._fitting: set[str] = set()
+        for decision in decisions.one_of_each_kind():
+            self._bind(decision)
+
+    def check_config(self, config: SilverConfig) -> None:
+        """Refuse a format that the tables are bound against. Raises `ConfigError`."""
+        mistakes = []
+        for number, rule in enumerate(config.format):
+            if rule.format == AUTO:
+                continue
+            misfit = self._misfit(_decision_of(rule))
+            if misfit is not None:
+                column, why = misfit
+                key = f"columns.{column}" if column in rule.columns else "table"
+                value = rule.columns.get(column or "", rule.table or "")
+                mistakes.append(
+                    Mistake(f"format[{number}].{key}", f'"{value}"' if value else "", why)
+                )
+        if mistakes:
+            raise ConfigError(CONFIG_PART, mistakes)
+
+    def check_decisions(self, sources: Iterable[tuple[str, FormatDecision]]) -> None:
+        """Refuse lines that don't fit their table; *sources* are names, and what was decided.
+
+        Costs nothing for kinds of decisions that were checked before. Raises `StorageError`.
+        """
+        for name, decision in sources:
+            if decision.kind in self._fitting:
+                continue
+            misfit = self._misfit(decision)
+            if misfit is not None:
+                raise StorageError(f"{name}: {misfit[1]}")
+            self._bind(decision)
+            self._fitting.add(decision.kind)
+
+    def _misfit(self, decision: FormatDecision) -> tuple[str | None, str] | None:
+        """Return the column that does not fit, if it is one, and why; None if all is well."""
+        table, owner = decision.table, _owner(decision)
+        where = os.path.join(self._place, table)
+        remedy = _REMEDY.format(os.path.dirname(self._place))
+        others = self._owners.get(table, set()) - {owner}
+        if others:
+            return None, (
+                f"{where} has lines of the format {', '.join(sorted(others))}, and a table belongs "
+                f"to one format, so none of {owner} can go there: {remedy}"
+            )
+        there = self._columns_of(table)
+        for field in _own_columns(decision):
+            had = there.get(field.name, field.type)
+            if had != field.type:
+                return field.name, (
+                    f"the column {field.name} of {where} has the type {type_name(had)}, and can't "
+                    f"become {type_name(field.type)}: {remedy}"
+                )
+        return None
+
+    def _bind(self, decision: FormatDecision) -> None:
+        self._owners.setdefault(decision.table, set()).add(_owner(decision))
+        columns = self._columns_of(decision.table)
+        for field in _own_columns(decision):
+            columns.setdefault(field.name, field.type)
+
+    def _columns_of(self, table: str) -> dict[str, pa.DataType]:
+        if table not in self._columns:
+            path = os.path.join(self._place, table)
+            schema = open_table_as_it_is(path).schema if is_table(path) else ()
+            self._columns[table] = {field.name: field.type for field in schema}
+        return self._columns[table]
+
+
+def _decision_of(rule: FormatRule) -> FormatDecision:
+    return FormatDecision(rule.format, rule.service, rule.options, rule.table)
+
+
+def _owner(decision: FormatDecision) -> str:
+    """Return the format whose table it is where none is named: that of its kin."""
+    made = decision.make()
+    return made.table if made is not None else TEXT
+
+
+def _own_columns(decision: FormatDecision) -> pa.Schema:
+    made = decision.make()
+    own = made.schema if made is not None else TEXT_COLUMNS
+    return plain_schema(rows_schema(own))
