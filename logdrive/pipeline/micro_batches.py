@@ -14,7 +14,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from uuid import uuid4
 
-from logdrive.errors import LogdriveError, StorageError, TransientError, file_error_text
+from logdrive.errors import LogdriveError, StorageError, TransientError
 from logdrive.model.units import MIB
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.bronze.writer import Bronze, CommitCounts
@@ -25,6 +25,7 @@ from logdrive.pipeline.plan import MicroBatch, Plan
 from logdrive.pipeline.range_task import RangeTask, write_range
 from logdrive.pipeline.read.offsets import Progress
 from logdrive.pipeline.read.planner import BatchRange, Planner
+from logdrive.pipeline.tables.failures import failure_text
 from logdrive.pipeline.tables.files import remove_labelled
 from logdrive.pipeline.tasks import InProcess, InThreads, StoppedError, Tasks, stopping_on
 from logdrive.services.reader import ServiceReader
@@ -227,5 +228,4 @@ def _removed_if_it_fails(task: RangeTask) -> Iterator[None]:
 
 
 def _failed(error: OSError | MemoryError) -> TransientError:
-    reason = file_error_text(error) if isinstance(error, OSError) else "no memory is left"
-    return TransientError(f"the micro-batch failed: {reason}")
+    return TransientError(f"the micro-batch failed: {failure_text(error)}")

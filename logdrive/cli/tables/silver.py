@@ -184,6 +184,7 @@ def follow_with_silver(
                 stop,
                 compression=plan.compression,
                 on_step=on_step,
+                wait_for_room=not plan.once,
             ) as follower,
         ):
             yield follower.catch_up, totals

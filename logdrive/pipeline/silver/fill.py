@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import structlog
 
@@ -17,11 +17,14 @@ from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.writer import Silver, StepCounts
 from logdrive.pipeline.tables.delta import is_table
+from logdrive.pipeline.tables.failures import FullDiskError, failure_text
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.tasks import InThreads, StoppedError, Tasks, stopping_on
 
 _WAIT = Exponential(1.0, 30.0)  # seconds between two steps that fail
 _FAILURES = 10  # limit on steps that fail in a row
+_NO_ROOM: Final = (OSError, MemoryError, FullDiskError)
+"""What writing files raises, as in a micro-batch of bronze, and what a commit does."""
 
 
 @dataclass(slots=True)
@@ -65,29 +68,36 @@ def fill_silver(
     on_step: StepCallback = lambda _: None,
     *,
     follow_seconds: float | None = None,
+    wait_for_room: bool = False,
 ) -> SilverTotals:
     """Run steps until silver has all that bronze has now, or *stop* is set.
 
     With *follow_seconds* it goes on until *stop*, and looks that often. A step amid which *stop* is
-    set is left undone; one that Spark failed is tried again. Raises `StorageError`, and what failed
-    too often.
+    set is left undone; one that Spark failed is tried again. So is one that the disk or the memory
+    had no room for, with *follow_seconds* or *wait_for_room*. Raises `StorageError`, OSError and
+    MemoryError, and what failed too often.
     """
     totals, backoff = SilverTotals(), Backoff(_WAIT)
+    waits = wait_for_room or follow_seconds is not None
+    tried_again = (TransientError, *_NO_ROOM) if waits else (TransientError,)
     while not stop.is_set():
         try:
             with stopping_on(stop):
+                if backoff.failures:  # the last step failed
+                    tables.reload_tables()
                 counts = tables.next_step()
         except StoppedError:
             break
-        except TransientError as error:
+        except tried_again as error:
             seconds = backoff.next_wait()
             if backoff.failures >= _FAILURES:
                 raise
             structlog.get_logger("logdrive.pipeline").warning(
-                "a step of silver failed and is tried again", error=str(error), seconds=seconds
+                "a step of silver failed and is tried again",
+                error=failure_text(error),
+                seconds=seconds,
             )
             stop.wait(seconds)
-            tables.reload_tables()
             continue
         backoff.reset()
         if counts is not None:
@@ -112,8 +122,10 @@ class SilverFollower:
         tasks: Tasks | None = None,
         compression: str = DEFAULT_COMPRESSION,
         on_step: StepCallback = lambda _: None,
+        wait_for_room: bool = False,
     ) -> None:
         self._directory = directory
+        self._wait_for_room = wait_for_room
         self._on_step = on_step
         self._stop = stop
         self._silver = Silver(
@@ -141,11 +153,13 @@ class SilverFollower:
     def catch_up(self) -> SilverTotals:
         """Make all rows that bronze has rows of silver, unless the run is asked to stop.
 
-        Does nothing where there is no bronze yet. Raises `StorageError`.
+        Does nothing where there is no bronze yet. Raises as `fill_silver` does.
         """
         if not self._is_open:
             if not is_table(table_paths(self._directory)[0]):
                 return SilverTotals()
             self._held.enter_context(self._silver)
             self._is_open = True
-        return fill_silver(self._silver, self._stop, self._on_step)
+        return fill_silver(
+            self._silver, self._stop, self._on_step, wait_for_room=self._wait_for_room
+        )

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from logdrive.errors import StorageError, file_error_text
+from logdrive.errors import file_error_text
 from logdrive.pipeline.silver.outputs import SilverFiles
 from logdrive.pipeline.tables.day_files import DayFiles
 from logdrive.pipeline.tables.delta import create_table
+from logdrive.pipeline.tables.failures import FullDiskError
 from logdrive.pipeline.tables.files import write_file
 from tests.support.disks.tmpfs import tmpfs
 
@@ -64,10 +65,10 @@ def test_a_table_or_commit_that_does_not_fit_is_named_with_the_remedy(tmp_path: 
         file = write_file(table.path, rows(1, 1000))
         assert file is not None
         disk.fill()
-        with pytest.raises(StorageError, match=said.format(table.path)) as failure:
+        with pytest.raises(FullDiskError, match=said.format(table.path)) as failure:
             table.add_files([file], {}, {})
         assert str(failure.value).isprintable()
         other = str(disk.path / "other")
-        with pytest.raises(StorageError, match=said.format(other)) as failure:
+        with pytest.raises(FullDiskError, match=said.format(other)) as failure:
             create_table(other, SCHEMA)
         assert str(failure.value).isprintable()
