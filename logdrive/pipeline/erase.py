@@ -2,14 +2,15 @@
 
 An erasure is first recorded: a commit to `bronze/erased` says where its rows are. Then files that
 have such rows are written again without them, in one commit a table, and the old files are deleted.
-Gold, whose sums may have values of such rows, is dropped, and counted anew by its next run. After a
-crash the next erasure finishes the one that was recorded.
+Gold, whose sums may have values of such rows, is dropped, and counted anew by its next run. What
+interrupted commands have left half made is deleted as a whole. After a crash the next erasure
+finishes the one that was recorded.
 """
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +23,13 @@ from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
-from logdrive.pipeline.bronze.erased import ERASED_SCHEMA, ERASURE, PLACES, open_erased
+from logdrive.pipeline.bronze.erased import (
+    ERASED_SCHEMA,
+    ERASURE,
+    PLACES,
+    has_erasures,
+    open_erased,
+)
 from logdrive.pipeline.bronze.follower import withdraw_parquet
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import Bronze
@@ -34,7 +41,8 @@ from logdrive.pipeline.silver.writer import Silver
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
 from logdrive.pipeline.tables.dropping import drop_tables
 from logdrive.pipeline.tables.files import AddedFile, EventFile, labelled_schema, write_file
-from logdrive.pipeline.tables.lock import BACKFILL, lock_tables
+from logdrive.pipeline.tables.leftovers import find_leftovers, remove_leftovers
+from logdrive.pipeline.tables.lock import BACKFILL, REBUILD, lock_tables
 from logdrive.pipeline.tables.select import count_rows, select_first_rows, select_rows
 from logdrive.pipeline.tasks import InProcess
 
@@ -58,6 +66,8 @@ class ErasedCounts:
     """Rows that were removed from each table; empty for a dry run."""
     gold: bool = False
     """Whether gold was dropped."""
+    leftovers: Sequence[str] = ()
+    """What interrupted commands had left, and was deleted: directories, relative to DIR."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +114,23 @@ def erase_rows(
             _finish(directory, erased, number, disk)
         rows = places_of(directory, where)
         if not rows.num_rows:
-            return ErasedCounts(0, 0, {})
+            # what was left before an earlier erasure may have the rows of that one
+            left = remove_leftovers(directory) if number else []
+            return ErasedCounts(0, 0, {}, leftovers=left)
         number += 1
         staged = write_file(erased.path, _record(rows, number, clock.now_ms(), by, why))
         erased.add_files([staged] if staged else [], {}, None, {ERASURE: number})
         faults.reach("pipeline.erase.after_record")
-        counts, gold = _finish(directory, erased, number, disk)
-        return ErasedCounts(rows.num_rows, _count_sources(rows), counts, gold)
+        done = _finish(directory, erased, number, disk)
+        return replace(done, rows=rows.num_rows, sources=_count_sources(rows))
 
 
 def find_erased(directory: str, where: str) -> ErasedCounts:
-    """Return what `erase_rows` would remove from bronze."""
+    """Return what `erase_rows` would remove from bronze, and which leftovers it would delete."""
     rows = places_of(directory, where)
-    return ErasedCounts(rows.num_rows, _count_sources(rows), {})
+    erases = rows.num_rows or has_erasures(directory)
+    left = find_leftovers(directory) if erases else []
+    return ErasedCounts(rows.num_rows, _count_sources(rows), {}, leftovers=left)
 
 
 def sample_erased(directory: str, where: str, count: int) -> MatchedRows:
@@ -155,6 +169,8 @@ def _locked(directory: str, clock: Clock, disk: Disk) -> Iterator[None]:
     with lock_tables(gold_directory(directory), disk):
         pass  # it is dropped in the end, when nobody may fill it: better said at once
     with ExitStack() as held:
+        # before bronze: a rebuild would bring back what it has read already
+        held.enter_context(lock_tables(directory, disk, REBUILD))
         bronze = Bronze(directory, clock=clock, disk=disk)
         held.enter_context(bronze)
         held.enter_context(lock_tables(os.path.dirname(bronze.events.path), disk, BACKFILL))
@@ -191,12 +207,8 @@ def _record(rows: pa.Table, number: int, now_ms: int, by: str, why: str | None) 
     )
 
 
-def _finish(
-    directory: str, erased: AppendTable, number: int, disk: Disk
-) -> tuple[dict[str, int], bool]:
-    """Remove the rows of erasure *number*; return how many were in each table, and whether there
-    was gold.
-    """
+def _finish(directory: str, erased: AppendTable, number: int, disk: Disk) -> ErasedCounts:
+    """Remove the rows of erasure *number*; return what was done, but for the rows of bronze."""
     rows = erased.read_rows(["batch", "ordinal"], pc.field("erasure") == number)
     wanted = _by_batch(rows)
     place = silver_directory(directory)
@@ -214,10 +226,12 @@ def _finish(
     for table in tables.values():
         table.delete_old_files()
     withdraw_parquet(directory)
+    left = remove_leftovers(directory)
     faults.reach("pipeline.erase.after_tables")
     gold = drop_tables(gold_directory(directory), disk)
     erased.add_files([], {}, None, {FINISHED: number})
-    return {name: count for name, count in counts.items() if count}, gold
+    removed = {name: count for name, count in counts.items() if count}
+    return ErasedCounts(0, 0, removed, gold, left)
 
 
 def _by_batch(rows: pa.Table) -> ErasedRows:

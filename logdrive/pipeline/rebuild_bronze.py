@@ -18,7 +18,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Final
 
 from logdrive.errors import StorageError
 from logdrive.host import faults
@@ -31,19 +30,17 @@ from logdrive.pipeline.bronze.beginnings import (
     find_unfilled,
     read_beginnings,
 )
-from logdrive.pipeline.bronze.erased import erased_path
+from logdrive.pipeline.bronze.erased import has_erasures
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
 from logdrive.pipeline.plan import Plan, ProgressCallback
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.resume import require_segments
 from logdrive.pipeline.run import run_pipeline
 from logdrive.pipeline.tables.delta import is_table
-from logdrive.pipeline.tables.lock import BACKFILL, lock_tables
+from logdrive.pipeline.tables.leftovers import BRONZE_NEW, BRONZE_OLD
+from logdrive.pipeline.tables.lock import BACKFILL, REBUILD, lock_tables
 from logdrive.pipeline.tasks import Tasks
 from logdrive.services.reader import SegmentState
-
-_NEW: Final = "bronze.new"
-_OLD: Final = "bronze.old"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ def check_rebuild(plan: Plan) -> RebuiltBronze:
         plan.uri, plan.tls, plan.login, plan.token, local_reads=plan.local_reads
     ) as stream:
         states = require_segments(stream, plan.shown_uri)
-    if is_table(erased_path(plan.directory)):
+    if has_erasures(plan.directory):
         raise StorageError(
             f"lines were erased from {plan.directory}, and the stream may still have them: a "
             "rebuild would bring them back"
@@ -97,11 +94,25 @@ def rebuild_bronze(
     """Make the tables in `plan.directory` anew from `plan.uri`, unless *stop* is set meanwhile.
 
     A rebuild that was stopped, or killed, goes on where it was. *on_commit*, *tasks* and *starting*
-    are those of `run_pipeline`. Raises what `check_rebuild` and `run_pipeline` raise.
+    are those of `run_pipeline`. Raises what `check_rebuild` and `run_pipeline` raise, and
+    `StorageError` if another process rebuilds or erases.
     """
+    # the whole time: what is read before an erasure must not take the place of what it has left
+    with lock_tables(plan.directory, disk, REBUILD):
+        return _rebuild_locked(plan, stop, disk, on_commit, tasks, starting)
+
+
+def _rebuild_locked(
+    plan: Plan,
+    stop: threading.Event,
+    disk: Disk,
+    on_commit: ProgressCallback,
+    tasks: Tasks | None,
+    starting: Callable[[], AbstractContextManager[None]],
+) -> RebuiltBronze:
     checked = check_rebuild(plan)
     # retention need not wait for the new tables: the reader's position is that of the old ones
-    new = replace(plan, directory=os.path.join(plan.directory, _NEW), once=True, reader="")
+    new = replace(plan, directory=os.path.join(plan.directory, BRONZE_NEW), once=True, reader="")
     _drop_other_stream(plan, new.directory)
     _begin_alike(plan.directory, new.directory)
     events = 0
@@ -220,8 +231,8 @@ def _require_all(directory: str, new: str) -> None:
 
 def _swap(directory: str, disk: Disk) -> None:
     """Put the new tables in the place of the old ones; a repetition finishes what a crash left."""
-    place, old = os.path.join(directory, "bronze"), os.path.join(directory, _OLD)
-    new = os.path.join(directory, _NEW)
+    place, old = os.path.join(directory, "bronze"), os.path.join(directory, BRONZE_OLD)
+    new = os.path.join(directory, BRONZE_NEW)
     try:
         if os.path.isdir(place):
             shutil.rmtree(old, ignore_errors=True)  # of a rebuild that crashed

@@ -10,7 +10,7 @@ from logdrive.cli.output import configure_logging, emit_json
 from logdrive.printable import escape_unprintable
 
 if TYPE_CHECKING:
-    from logdrive.pipeline.erase import MatchedLine, MatchedRows
+    from logdrive.pipeline.erase import ErasedCounts, MatchedLine, MatchedRows
 
 _FILES = 20  # limit on files that a dry run lists
 _SAMPLES = 5
@@ -62,7 +62,8 @@ def erase(
 
     Bronze, silver, its quarantine and what Filebeat sent lose them; `bronze/erased` keeps where
     they were, for the audit. Nothing may write the tables meanwhile. Older versions of the tables
-    can't be read any more. The stream has the lines as long as its retention keeps them.
+    can't be read any more. What an interrupted rebuild has left half made is deleted; while one
+    runs, this is refused. The stream has the lines as long as its retention keeps them.
     """
     from logdrive.host.clock import SystemClock
     from logdrive.host.disk import SystemDisk
@@ -76,7 +77,7 @@ def erase(
             if as_json:
                 emit_json(asdict(found) | asdict(matched))
                 return
-            print_counts(asdict(found), "would be erased", as_json=False)
+            _print_counts(found, "would be ")
             _print_matched(matched, found.rows)
             return
         if found.rows and not yes:
@@ -88,20 +89,21 @@ def erase(
         done = erase_rows(directory, where, by=by, why=why, clock=SystemClock(), disk=SystemDisk())
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--where") from error
-    print_counts(asdict(done), "erased", as_json=as_json)
-
-
-def print_counts(counts: dict[str, object], what: str, *, as_json: bool) -> None:
-    """Print what was erased, or would be."""
     if as_json:
-        emit_json(counts)
-        return
-    print(f"{counts['rows']:,} rows of {counts['sources']:,} sources {what}")
-    tables = counts["tables"]
-    for name, rows in tables.items() if isinstance(tables, dict) else ():
+        emit_json(asdict(done))
+    else:
+        _print_counts(done)
+
+
+def _print_counts(counts: "ErasedCounts", would: str = "") -> None:
+    """Print what was erased, or *would* be."""
+    print(f"{counts.rows:,} rows of {counts.sources:,} sources {would}erased")
+    for name, rows in counts.tables.items():
         print(f"  {name}: {rows:,}")
-    if counts["gold"]:
+    if counts.gold:
         print("  gold was dropped: count it anew with `logdrive pipeline gold`")
+    for name in counts.leftovers:
+        print(f"  {name} {would}deleted: an interrupted command left it, with lines in it")
 
 
 def _print_matched(matched: "MatchedRows", rows: int) -> None:

@@ -58,6 +58,12 @@ def open_erased(directory: str) -> AppendTable:
     return create_table(erased_path(directory), ERASED_SCHEMA)
 
 
+def has_erasures(directory: str) -> bool:
+    """Return whether rows were ever erased from the tables in *directory*."""
+    path = erased_path(directory)
+    return is_table(path) and bool(open_table(path, ERASED_SCHEMA).mark(ERASURE))
+
+
 def read_erased(directory: str, events: AppendTable) -> pa.Table:
     """Return the rows of `erased` that are gone from *events*; none if nothing was ever erased.
 

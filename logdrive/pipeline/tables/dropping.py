@@ -6,9 +6,8 @@ import shutil
 
 from logdrive.errors import StorageError
 from logdrive.host.disk import Disk
+from logdrive.pipeline.tables.leftovers import DROPPED
 from logdrive.pipeline.tables.lock import lock_tables
-
-_DROPPED = ".dropped"  # behind the directory's name
 
 
 def drop_tables(place: str, disk: Disk) -> bool:
@@ -17,7 +16,7 @@ def drop_tables(place: str, disk: Disk) -> bool:
     The tables are gone at once, their files a little later: a crash leaves no half of them. Raises
     `StorageError` if another process fills them.
     """
-    dropped = place + _DROPPED
+    dropped = place + DROPPED
     try:
         shutil.rmtree(dropped, ignore_errors=True)  # of a rebuild that crashed
         if not os.path.isdir(place):

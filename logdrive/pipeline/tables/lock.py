@@ -19,11 +19,14 @@ PUBLISH: Final = "publish.lock"
 """The lock of the process that copies the tables to a bucket."""
 BACKFILL: Final = "backfill.lock"
 """The lock of the process that fills what lies before the beginning of bronze."""
+REBUILD: Final = "rebuild.lock"
+"""The lock of the process that makes bronze anew, or erases: held from its start to its end."""
 _COMMIT: Final = "commit.lock"
 _HOLDERS: Final = {
     FOLLOW: "another pipeline",
     PUBLISH: "another publication",
     BACKFILL: "another backfill, or by an erasure or a rebuild",
+    REBUILD: "a rebuild of bronze, or by an erasure",
 }
 _LOOK_SECONDS: Final = 0.002  # between two tries: a commit takes some milliseconds
 

@@ -1,6 +1,7 @@
 """Erased lines are in no table and no file, and the audit stays complete and says so."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -259,6 +260,20 @@ def test_a_condition_that_can_t_be_answered_erases_nothing(tables: Path, where: 
 
 def files_of_bronze(tables: Path) -> list[str]:
     return sorted(open_tables(str(tables))[0].files)
+
+
+def test_what_interrupted_commands_have_left_is_deleted_too(tables: Path) -> None:
+    shutil.copytree(tables / "silver", tables / "silver.dropped")
+    shutil.copytree(tables / "bronze", tables / "bronze.old")
+    killed = tables / "silver" / "json" / "day=2026-11-23"  # a step, before its table was made
+    killed.mkdir(parents=True)
+    shutil.copy(open_tables(str(tables))[0].files[0], killed / "part-1.parquet")
+    left = ["bronze.old", "silver.dropped", "silver/json"]
+    assert json.loads(dry_run(tables, "--json"))["leftovers"] == left
+    assert erase(tables).leftovers == left
+    assert not [name for name in left if (tables / name).exists()]
+    assert files_with_secret(tables) == []
+    assert silver_rows(tables) == bronze_rows(tables)
 
 
 def test_gold_keeps_no_value_of_erased_lines(tmp_path: Path) -> None:

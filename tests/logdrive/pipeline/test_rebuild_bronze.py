@@ -20,7 +20,7 @@ from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import Bronze
-from logdrive.pipeline.erase import erase_rows
+from logdrive.pipeline.erase import ErasedCounts, erase_rows
 from logdrive.pipeline.plan import Plan, RunResult
 from logdrive.pipeline.rebuild_bronze import RebuiltBronze, check_rebuild, rebuild_bronze
 from logdrive.pipeline.run import run_pipeline
@@ -148,6 +148,61 @@ def test_it_is_refused_where_lines_were_erased(plan: Plan) -> None:
     )
     with pytest.raises(StorageError, match="would bring them back"):
         check_rebuild(plan)
+
+
+def _erase(plan: Plan, where: str) -> ErasedCounts:
+    return erase_rows(
+        plan.directory, where, by="test", why=None, clock=SystemClock(), disk=SystemDisk()
+    )
+
+
+def _interrupted(plan: Plan) -> Path:
+    """Stop a rebuild amid its work; return where its new tables are."""
+    _rebuild(plan, stop_after=1)
+    new = Path(plan.directory, "bronze.new")
+    assert new.is_dir()
+    return new
+
+
+def test_an_erasure_deletes_what_an_interrupted_rebuild_has_made(plan: Plan) -> None:
+    new = _interrupted(plan)
+    command = ["pipeline", "erase", plan.directory, "--where", "message LIKE 'a line 7 %'"]
+    dry = CliRunner().invoke(cli, [*command, "--dry-run"])
+    assert "bronze.new would be deleted" in dry.output
+    assert new.is_dir()
+    done = CliRunner().invoke(cli, [*command, "--yes"])
+    assert done.exit_code == 0, done.output
+    assert "bronze.new deleted" in done.output
+    _check(plan)
+
+
+def test_an_erasure_that_matches_nothing_leaves_a_rebuild_to_go_on(plan: Plan) -> None:
+    _interrupted(plan)
+    assert not _erase(plan, "message = 'no such line'").leftovers
+    assert _rebuild(plan).swapped
+    _check(plan)
+
+
+def test_what_was_left_before_an_earlier_erasure_goes_with_the_next_one(plan: Plan) -> None:
+    new = _interrupted(plan)
+    kept = new.rename(f"{new}-kept")
+    _erase(plan, "message LIKE 'a line 7 %'")
+    kept.rename(new)
+    assert list(_erase(plan, "message = 'no such line'").leftovers) == ["bronze.new"]
+    _check(plan)
+
+
+def test_nothing_is_erased_while_a_rebuild_runs(plan: Plan) -> None:
+    refused = []
+
+    def on_commit(_: RunResult) -> None:
+        with pytest.raises(StorageError, match="in use by a rebuild of bronze") as caught:
+            _erase(plan, "message LIKE 'a line 7 %'")
+        refused.append(caught.value)
+
+    assert rebuild_bronze(plan, threading.Event(), SystemDisk(), on_commit).swapped
+    assert refused
+    _check(plan)
 
 
 def test_tables_that_another_pipeline_fills_are_not_replaced(plan: Plan) -> None:
