@@ -26,6 +26,7 @@ from logdrive.host.disk import Disk
 from logdrive.pipeline.bronze.erased import (
     ERASED_SCHEMA,
     ERASURE,
+    FINISHED,
     PLACES,
     has_erasures,
     open_erased,
@@ -45,9 +46,6 @@ from logdrive.pipeline.tables.leftovers import find_leftovers, remove_leftovers
 from logdrive.pipeline.tables.lock import BACKFILL, REBUILD, lock_tables
 from logdrive.pipeline.tables.select import count_rows, select_first_rows, select_rows
 from logdrive.pipeline.tasks import InProcess
-
-FINISHED = "finished"
-"""Name of the mark of `erased`: the number of the last erasure that all tables have seen."""
 
 _IN_ORDER: Final = ("received", "batch", "ordinal")
 """Columns that put rows of bronze in order."""

@@ -16,7 +16,8 @@ from logdrive.errors import StorageError
 from logdrive.net.retry import Backoff, Exponential
 
 if TYPE_CHECKING:
-    from logdrive.pipeline.publish.publish import Publisher, PublishTotals
+    from logdrive.pipeline.publish.publish import Publisher
+    from logdrive.pipeline.publish.totals import PublishTotals
 
 _EVERY_SECONDS: Final = 60.0
 _WAIT: Final = Exponential(1.0, 60.0)  # seconds between two rounds that fail
@@ -61,8 +62,8 @@ def publish(
 
     Whoever reads the copy, with Spark, Trino or anything else that knows Delta, finds a whole
     version of each table at any moment. Run this beside `pipeline run`; what was stopped or killed
-    goes on when it is run again. Files that the tables have lost, as by `pipeline erase`, are
-    deleted there, too. Nobody else may write there.
+    goes on when it is run again. What the tables have lost, as by `pipeline erase`, is deleted
+    there, too, and so are copies of tables that it dropped. Nobody else may write there.
 
     Keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile, or the machine's role.
     """
@@ -155,4 +156,9 @@ def _print(totals: "PublishTotals", to: str, were: str, *, as_json: bool) -> Non
         print(
             f"{to.rstrip('/')}/{table.table}, version {table.version}: {table.files:,} files, "
             f"{table.bytes:,} bytes, {were} written, {table.deleted:,} deleted"
+        )
+    for name, objects in totals.erased.items():
+        print(
+            f"{to.rstrip('/')}/{name}: {objects:,} objects {were} deleted, a copy from before "
+            "lines were erased"
         )

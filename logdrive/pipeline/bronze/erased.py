@@ -17,6 +17,8 @@ from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, 
 
 ERASURE: Final = "erasure"
 """Name of the mark that `erased` and `events` have: the number of the last erasure they know."""
+FINISHED: Final = "finished"
+"""Name of the mark of `erased`: the number of the last erasure that all tables have seen."""
 PLACES: Final = ("batch", "ordinal", "source", "start", "end", "flag", "eol")
 """The columns that a row had in `events`."""
 
@@ -60,8 +62,20 @@ def open_erased(directory: str) -> AppendTable:
 
 def has_erasures(directory: str) -> bool:
     """Return whether rows were ever erased from the tables in *directory*."""
+    return bool(_read_mark(directory, ERASURE))
+
+
+def last_finished(directory: str) -> int:
+    """Return the number of the last erasure that all tables in *directory* have seen, 0 for none.
+
+    Raises `StorageError`.
+    """
+    return _read_mark(directory, FINISHED)
+
+
+def _read_mark(directory: str, name: str) -> int:
     path = erased_path(directory)
-    return is_table(path) and bool(open_table(path, ERASED_SCHEMA).mark(ERASURE))
+    return (open_table(path, ERASED_SCHEMA).mark(name) or 0) if is_table(path) else 0
 
 
 def read_erased(directory: str, events: AppendTable) -> pa.Table:

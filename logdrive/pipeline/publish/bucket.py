@@ -53,6 +53,13 @@ class Bucket:
             info.path[len(place) + 1 :]: info.size for info in found if info.type == FileType.File
         }
 
+    def list_places(self, below: str) -> list[str]:
+        """Return the names of what has objects below it, directly below *below*, in their order."""
+        with self._named(below):
+            selector = FileSelector(self._path(below), allow_not_found=True)
+            found: list[Any] = self._files.get_file_info(selector)
+        return sorted(info.base_name for info in found if info.type == FileType.Directory)
+
     def read_object(self, name: str) -> bytes | None:
         """Return the bytes of an object, which must be few; None if there is none."""
         with self._named(name):

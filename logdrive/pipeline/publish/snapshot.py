@@ -12,6 +12,7 @@ import orjson
 from logdrive.errors import StorageError
 from logdrive.pipeline.tables.delta import open_table_as_it_is
 from logdrive.pipeline.tables.delta_log import read_entry
+from logdrive.pipeline.tables.leftovers import is_leftover
 
 LOG: Final = "_delta_log"
 HINT: Final = f"{LOG}/_last_checkpoint"
@@ -58,7 +59,7 @@ def list_tables(directory: str) -> list[str]:
     found = []
     for room in sorted(os.listdir(directory)):
         place = os.path.join(directory, room)
-        if os.path.isdir(place):
+        if os.path.isdir(place) and not is_leftover(room):
             found += [
                 f"{room}/{name}"
                 for name in sorted(os.listdir(place))

@@ -17,7 +17,8 @@ from deltalake.exceptions import DeltaError
 
 from logdrive.errors import StorageError
 from logdrive.pipeline.publish.bucket import Bucket, open_bucket
-from logdrive.pipeline.publish.publish import Publisher, PublishTotals
+from logdrive.pipeline.publish.publish import Publisher
+from logdrive.pipeline.publish.totals import PublishTotals
 from logdrive.pipeline.tables.delta import AppendTable, create_table, open_table
 from logdrive.pipeline.tables.delta_log import entry_path
 from logdrive.pipeline.tables.files import AddedFile, write_file
@@ -207,17 +208,61 @@ def test_the_copy_is_whole_though_files_went_again_before_they_were_copied(
 
 
 def test_a_table_that_can_t_be_copied_holds_up_no_other(tmp_path: Path, lake: Lake) -> None:
-    added(made(tmp_path), 1)
-    other = made(tmp_path, "gold/minutes")
-    added(other, 7)
+    table = made(tmp_path)
+    added(table, 1)
+    added(made(tmp_path, "gold/minutes"), 7)
     published(tmp_path, lake)
-    shutil.rmtree(tmp_path / "bronze")
-    added(made(tmp_path), 2)
-    added(other, 8)
+    shutil.rmtree(tmp_path / "gold")
+    added(made(tmp_path, "gold/minutes"), 8)
+    added(made(tmp_path, "gold/talkers"), 9)
+    added(table, 2)
     (tmp_path / "bronze/unfinished/_delta_log").mkdir(parents=True)
-    with pytest.raises(StorageError, match=r"bronze/events is the copy of a table"):
+    with pytest.raises(StorageError, match=r"gold/minutes is the copy of a table"):
         published(tmp_path, lake)
-    assert copied(lake, "gold/minutes") == [7, 8]
+    assert copied(lake) == [1, 2]
+    assert copied(lake, "gold/minutes") == [7]
+    assert copied(lake, "gold/talkers") == [9]
+
+
+def test_nothing_is_written_to_the_copies_of_another_directory(tmp_path: Path, lake: Lake) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        added(made(tmp_path / name), 1)
+    published(tmp_path / "one", lake)
+    added(made(tmp_path / "other", "gold/minutes"), 7)
+    with pytest.raises(StorageError, match=r"bronze/events is the copy of a table"):
+        published(tmp_path / "other", lake)
+    assert copied(lake, "gold/minutes") is None
+
+
+def test_a_directory_that_went_another_way_overwrites_none_of_the_copies(
+    tmp_path: Path, lake: Lake
+) -> None:
+    (tmp_path / "c1").mkdir()
+    table = made(tmp_path / "c1")
+    added(table, 1)
+    added(made(tmp_path / "c1", "bronze/batches"), 1)
+    published(tmp_path / "c1", lake)
+    shutil.copytree(tmp_path / "c1", tmp_path / "c2")
+    added(table, 2)
+    published(tmp_path / "c1", lake)
+    for name in (EVENTS, "bronze/batches"):
+        added(open_table(str(tmp_path / "c2" / name), SCHEMA), 3)
+    other = Publisher(str(tmp_path / "c2"), lake.bucket)
+    with pytest.raises(StorageError, match="another version 2, as after a restore"):
+        other.publish(threading.Event())
+    with pytest.raises(StorageError, match="another version 2, as after a restore"):
+        other.plan(replace=False)
+    assert copied(lake, "bronze/batches") == [1]
+    added(table, 4)
+    published(tmp_path / "c1", lake)
+    assert copied(lake) == [1, 2, 4]
+
+
+def test_what_is_left_of_dropped_tables_is_not_published(tmp_path: Path, lake: Lake) -> None:
+    added(made(tmp_path), 1)
+    added(made(tmp_path, "silver.dropped/text"), 2)
+    assert list(published(tmp_path, lake).tables) == [EVENTS]
 
 
 def test_a_file_that_is_missing_is_told_by_its_name(tmp_path: Path, lake: Lake) -> None:
@@ -314,7 +359,8 @@ def test_a_table_that_others_have_put_there_is_left_alone(tmp_path: Path, lake: 
     DeltaTable.create(f"{lake.address}/{EVENTS}", schema=SCHEMA, storage_options=lake.options)
     with pytest.raises(StorageError, match="not published from here"):
         published(tmp_path, lake)
-    assert Publisher(str(tmp_path), lake.bucket).drop_replaced() == []
+    with pytest.raises(StorageError, match="not published from here"):
+        Publisher(str(tmp_path), lake.bucket).drop_replaced()
     assert copied(lake) == []
 
 
