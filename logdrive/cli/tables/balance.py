@@ -32,7 +32,10 @@ def balance_lines(balance: "SilverBalance") -> Iterator[str]:
     """Yield what *balance* says: sources that do not add up, and last the sums."""
     tables = ", ".join(f"{rows:,} in {name}" for name, rows in balance.tables.items())
     if balance.version is None:
-        yield f"silver is being filled from the beginning, and not compared yet: {tables}"
+        yield (
+            f"silver is being made anew, and not compared yet: {tables or 'nothing in it so far'}; "
+            "where nothing fills it now, `logdrive pipeline silver DIR --once` goes on"
+        )
         return
     wrong = [one for one in balance.sources if one.missing]
     yield from map(_wrong_source, wrong[:_SOURCES])

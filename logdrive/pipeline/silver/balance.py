@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from logdrive.errors import StorageError
 from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.silver.backlog import NOTHING
 from logdrive.pipeline.silver.schema import (
     DUPLICATES,
     LEDGERS,
@@ -52,8 +53,8 @@ class SilverBalance:
     """What silver holds of bronze."""
 
     version: int | None
-    """The version of `bronze.events` up to which silver is; None while silver is first filled from
-    a bronze whose past is gone: then nothing can be said yet.
+    """The version of `bronze.events` up to which silver is; None while silver is being made and
+    has come to none yet, as after `rebuild` was killed: then nothing can be said.
     """
     waiting: int
     """Rows of bronze behind that version."""
@@ -81,10 +82,13 @@ def silver_balance(directory: str, count_rows: RowCounter | None = None) -> Silv
     note, files = _consistent_files(place)
     rows = {table: _add_up(paths, count_rows) for table, paths in files.items()}
     totals = {table: sources.total() for table, sources in sorted(rows.items())}
-    if note.position.filling is not None:
+    events, _ = open_tables(directory)
+    # before the first step, too: it need not read what bronze's past versions had, of which files
+    # may be gone, as after an erasure
+    is_new = note.position.done == NOTHING and bool(events.files)
+    if note.position.filling is not None or is_new:
         return SilverBalance(None, 0, totals)
 
-    events, _ = open_tables(directory)
     behind = [
         os.path.join(events.path, file.name)
         for _, added in events.added_since(note.position.done)
@@ -151,6 +155,8 @@ def count_sources(path: str) -> RowsBySource:
         column = pq.read_table(
             path, columns=["source"], read_dictionary=["source"], partitioning=None
         )["source"]
+    except FileNotFoundError as error:
+        raise StorageError(f"{path} is missing") from error  # all that pyarrow's text has is a path
     except OSError as error:
         raise StorageError(f"{path} can't be read: {error}") from error
     rows: RowsBySource = Counter()

@@ -19,7 +19,9 @@ from logdrive.pipeline.audit.text import verdict_line
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.erase import ErasedCounts, erase_rows
 from logdrive.pipeline.gold.writer import Gold
+from logdrive.pipeline.report.page import render_report
 from logdrive.pipeline.silver.balance import silver_balance
+from logdrive.pipeline.silver.rebuild import drop_silver
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.gold.counted import count, counted_lines, expected_lines
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
@@ -117,6 +119,35 @@ def test_silver_goes_on_after_an_erasure(tables: Path) -> None:
     assert silver_rows(tables) == bronze_rows(tables)
     balance = silver_balance(str(tables))
     assert balance is not None
+    assert balance.adds_up
+
+
+def test_bronze_is_judged_while_silver_is_made_anew_after_an_erasure(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Crash(BaseException):
+        pass
+
+    def reached(name: str) -> None:
+        if name == "pipeline.silver.after_files":
+            raise Crash(name)
+
+    erase(tables)
+    drop_silver(str(tables), SystemDisk())
+    monkeypatch.setattr(faults, "on_reach", reached)
+    with pytest.raises(Crash):
+        fill(tables)
+    monkeypatch.setattr(faults, "on_reach", None)
+
+    said = CliRunner().invoke(pipeline, ["audit", str(tables)], standalone_mode=False)
+    assert said.return_value == 0, said.output
+    assert "silver is being made anew, and not compared yet" in said.output
+    assert "`logdrive pipeline silver DIR --once` goes on" in said.output
+    assert "They are being made anew" in render_report(str(tables), audit(str(tables)))
+    fill(tables)
+    balance = silver_balance(str(tables))
+    assert balance is not None
+    assert balance.version is not None
     assert balance.adds_up
 
 
