@@ -6,6 +6,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from logdrive.pipeline.decode.schema import plain_schema
+from logdrive.pipeline.tables.condition import check_condition
 from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.failures import storage_error
 
@@ -15,6 +16,7 @@ def select_rows(table: AppendTable, columns: Sequence[str], condition: str) -> p
 
     Raises ValueError for a condition that is none.
     """
+    check_condition(condition)
     return _selected(table, columns, _query(columns, condition))
 
 
@@ -25,6 +27,7 @@ def select_first_rows(
 
     Raises ValueError as `select_rows`.
     """
+    check_condition(condition)
     ordered = f"{_query(columns, condition)} ORDER BY {_names(order)} LIMIT {count}"
     return _selected(table, columns, ordered)
 
@@ -34,6 +37,7 @@ def count_rows(table: AppendTable, keys: Sequence[str], condition: str) -> pa.Ta
 
     Raises ValueError as `select_rows`.
     """
+    check_condition(condition)
     query = (
         f"SELECT {_names(keys)}, count(*) AS count FROM ({_query(keys, condition)}) WHERE wanted "  # noqa: S608 - the owner's own
         f"GROUP BY {_names(keys)} ORDER BY count DESC, {_names(keys)}"
@@ -43,7 +47,8 @@ def count_rows(table: AppendTable, keys: Sequence[str], condition: str) -> pa.Ta
 
 def _query(columns: Sequence[str], condition: str) -> str:
     # the condition twice: an engine may leave one out of WHERE that it can't evaluate, as 1/0=1
-    return f"SELECT {_names(columns)}, ({condition}) AS wanted FROM rows WHERE ({condition})"  # noqa: S608 - the owner's own
+    whole = f"({condition}\n)"  # which may end with a comment
+    return f"SELECT {_names(columns)}, {whole} AS wanted FROM rows WHERE {whole}"  # noqa: S608 - the owner's own
 
 
 def _names(columns: Sequence[str]) -> str:

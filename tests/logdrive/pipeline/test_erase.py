@@ -279,7 +279,14 @@ def test_a_long_line_of_a_dry_run_is_cut_and_can_t_control_a_terminal(tmp_path: 
 
 @pytest.mark.parametrize(
     "where",
-    ["1/0=1", "start/0=1", "cast(message as int)=1", "to_timestamp('zz') < received", "start"],
+    [
+        "1/0=1",
+        "start/0=1",
+        "cast(message as int)=1",
+        "to_timestamp('zz') < received",
+        "start",
+        "path like '%java.log') or (1=1",
+    ],
 )
 def test_a_condition_that_can_t_be_answered_erases_nothing(tables: Path, where: str) -> None:
     before = files_of_bronze(tables)
