@@ -41,6 +41,7 @@ from logdrive.pipeline.silver.schema import SENT, SOURCES, silver_directory
 from logdrive.pipeline.silver.writer import Silver
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
 from logdrive.pipeline.tables.dropping import drop_tables
+from logdrive.pipeline.tables.failures import name_read
 from logdrive.pipeline.tables.files import AddedFile, EventFile, labelled_schema, write_file
 from logdrive.pipeline.tables.leftovers import find_leftovers, remove_leftovers
 from logdrive.pipeline.tables.lock import BACKFILL, REBUILD, lock_tables
@@ -258,7 +259,7 @@ def _erase_in(table: AppendTable, wanted: ErasedRows, number: int) -> int:
 
 def _find_rows(path: str, wanted: ErasedRows) -> npt.NDArray[np.bool_]:
     """Return which rows of the file at *path* are *wanted*."""
-    with pq.ParquetFile(path) as file:
+    with name_read(path), pq.ParquetFile(path) as file:
         rows = file.read(["batch", "ordinal"])
     batch, ordinal = rows["batch"].to_numpy(), rows["ordinal"].to_numpy()
     found = np.zeros(rows.num_rows, np.bool_)
@@ -275,15 +276,17 @@ def _write_without(place: str, file: AddedFile, erased: npt.NDArray[np.bool_]) -
     It has the same columns, compression and partition.
     """
     path = os.path.join(place, file.name)
-    schema = labelled_schema(path)
+    with name_read(path):
+        schema = labelled_schema(path)
     # read as plain strings: dictionaries as they are in the file would keep erased values
-    with pq.ParquetFile(path) as source:
+    with pq.ParquetFile(path, page_checksum_verification=True) as source:
         codec = source.metadata.row_group(0).column(0).compression.lower()
         compression = "none" if codec == "uncompressed" else codec
         with EventFile(place, schema, compression, file.partition) as target:
             first = 0
             for number in range(source.num_row_groups):
-                rows = source.read_row_group(number)
+                with name_read(path):  # what a disk has changed must not get a fitting checksum
+                    rows = source.read_row_group(number)
                 keep = ~erased[first : first + rows.num_rows]
                 first += rows.num_rows
                 target.write_row_group(rows.filter(pa.array(keep)).cast(schema))

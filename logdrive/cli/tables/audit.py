@@ -96,7 +96,8 @@ def audit(
 
         compared = compare_files(directory, files, compared_source)
     verdict, read = audit_tables(directory, engine)
-    balance = balance_tables(directory, full=engine.full)
+    # rows that can't be read add up with nothing
+    balance = None if verdict.unreadable else balance_tables(directory, full=engine.full)
     if as_json:
         emit_json(verdict.as_json() | _figures(read, found, compared, balance))
     else:

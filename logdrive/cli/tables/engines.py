@@ -28,7 +28,7 @@ class EngineOptions:
 
     name: EngineName = "arrow"
     master: str | None = None
-    full: bool = False  # True: read all files, those too that earlier audits have read
+    full: bool = False  # True: read all columns of all files, known ones, too
 
 
 def engine_options(command: Command) -> Command:
@@ -43,7 +43,9 @@ def engine_options(command: Command) -> Command:
     )
     @master_option(", for --engine spark; without it Spark runs in this process.")
     @click.option(
-        "--full", is_flag=True, help="Read all files, those too that earlier audits have read."
+        "--full",
+        is_flag=True,
+        help="Read all columns of all files of bronze, those too that earlier audits have read.",
     )
     @functools.wraps(command)
     def with_engine(
@@ -86,8 +88,8 @@ def audit_tables(directory: str, options: EngineOptions) -> "tuple[Verdict, File
 
     open_tables(directory)  # raises if there are no tables, before Spark's slow start
     if options.name == "spark":
-        with _open_spark(options.master) as engine:
-            return audit(directory, engine), None
+        with _open_spark(options) as engine:
+            return audit(directory, engine, full=options.full), None
     return _audit_files(directory, full=options.full)
 
 
@@ -106,7 +108,7 @@ def _audit_files(directory: str, *, full: bool) -> "tuple[Verdict, FilesRead]":
         return engines[-1]
 
     with show_files_read() as on_progress:
-        verdict = audit(directory, open_engine)
+        verdict = audit(directory, open_engine, full=full)
     (engine,), not_kept = engines, ""
     try:
         engine.keep_figures()
@@ -116,11 +118,11 @@ def _audit_files(directory: str, *, full: bool) -> "tuple[Verdict, FilesRead]":
 
 
 @contextmanager
-def _open_spark(master: str | None) -> "Iterator[EngineFactory]":
+def _open_spark(options: EngineOptions) -> "Iterator[EngineFactory]":
     from logdrive.pipeline.spark.session import require_spark
 
     require_spark()
-    require_master(master)
+    require_master(options.master)
     from logdrive.pipeline.audit.engines.spark import SparkEngine
     from logdrive.pipeline.spark.failures import convert_spark_failures
     from logdrive.pipeline.spark.scratch import open_scratch_directory
@@ -129,7 +131,7 @@ def _open_spark(master: str | None) -> "Iterator[EngineFactory]":
     with open_scratch_directory() as place, ExitStack() as held:
         with show_spark_start():
             spark = held.enter_context(
-                open_spark_session("logdrive audit", master=master, log=place / "spark.log")
+                open_spark_session("logdrive audit", master=options.master, log=place / "spark.log")
             )
         with convert_spark_failures():
-            yield functools.partial(SparkEngine, spark)
+            yield functools.partial(SparkEngine, spark, full=options.full)

@@ -12,13 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from logdrive.errors import StorageError
 from logdrive.pipeline.audit.asked_parts import PLACE_SCHEMA, find_asked_parts
 from logdrive.pipeline.audit.copies import CopiedSource, find_copies, find_pairs
 from logdrive.pipeline.audit.dead_letters import AuditedLetter, has_letters, read_dead_letters
 from logdrive.pipeline.audit.engines.arrow import ArrowEngine
 from logdrive.pipeline.audit.engines.engine import EngineFactory
 from logdrive.pipeline.audit.engines.erased_sums import sum_erased
-from logdrive.pipeline.audit.file_rows import read_table
+from logdrive.pipeline.audit.file_rows import map_files, read_table
 from logdrive.pipeline.audit.header_sums import HEADER_COLUMNS
 from logdrive.pipeline.audit.judge_sources import (
     Head,
@@ -27,17 +28,19 @@ from logdrive.pipeline.audit.judge_sources import (
     heads_from_table,
 )
 from logdrive.pipeline.audit.sources import AuditedSource, Gap
+from logdrive.pipeline.audit.unreadable import UnreadableFile, find_damage, only_damaged
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, prove_rows
 from logdrive.pipeline.bronze.beginnings import (
     UnfilledPart,
+    beginnings_path,
     find_unfilled,
     read_beginnings,
     time_text,
 )
-from logdrive.pipeline.bronze.erased import Erasure, list_erasures, read_erased
+from logdrive.pipeline.bronze.erased import Erasure, erased_path, list_erasures, read_erased
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
-from logdrive.pipeline.tables.delta import open_table
+from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table, open_table_as_it_is
 
 _HEADERS = pa.schema([field for field in BATCHES if field.name in {*Head._fields, *HEADER_COLUMNS}])
 
@@ -97,12 +100,18 @@ class Verdict:
     begins: str | None = None
     unfilled: list[UnfilledPart] = field(default_factory=list)
     not_asked_bytes: int = 0  # of files that go on behind that time, what lies before it
+    # files of `events` that an audit that reads all columns could not read: their rows are lost
+    unreadable: list[UnreadableFile] = field(default_factory=list)
 
     @property
     def complete_but_for_ends(self) -> bool:
         """True if nothing but unknown ends keeps the tables from being complete."""
         return bool(self.unknown_ends) and not (
-            self.lost_bytes or self.duplicate_events or self.faults or self.dead_letters
+            self.lost_bytes
+            or self.duplicate_events
+            or self.faults
+            or self.dead_letters
+            or self.unreadable
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -124,14 +133,19 @@ class Verdict:
         return values
 
 
-def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
+def audit(
+    directory: str, open_engine: EngineFactory = ArrowEngine, *, full: bool = False
+) -> Verdict:
     """Audit the tables in *directory*, of which the engine that *open_engine* makes reads the rows.
 
-    Raises `StorageError` if there are none.
+    With *full* all columns of the small tables beside the rows are read, too. Raises `StorageError`
+    if there are no tables, or one of these can't be read.
     """
     events_path, batches_path = table_paths(directory)
     batches = open_table(batches_path, BATCHES)  # before the events, which are committed first
     events = open_table(events_path, EVENTS)
+    if full:
+        _require_readable(directory, batches)
     engine = open_engine(events)
     erased = read_erased(directory, events)
     headers = read_table(batches.files, _HEADERS)
@@ -152,6 +166,8 @@ def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
     judged = verdict(sources, proof, doubles, continuing, letters)
     date_complete_parts(sources, heads)
     judged = replace(judged, erasures=list_erasures(erased))
+    if unreadable := list(engine.unreadable_files()):
+        judged = replace(judged, complete=False, unreadable=unreadable)
     if unfilled:
         judged = replace(
             judged,
@@ -160,6 +176,18 @@ def audit(directory: str, open_engine: EngineFactory = ArrowEngine) -> Verdict:
             not_asked_bytes=sum(source.not_asked_bytes for source in sources),
         )
     return with_copies(judged, find_copies(engine, find_pairs(sources)))
+
+
+def _require_readable(directory: str, batches: AppendTable) -> None:
+    """Raise `StorageError`, which names them all, if files of tables beside `events` are damaged:
+    nothing can be judged without them.
+    """
+    paths = list(batches.files)
+    for path in (erased_path(directory), beginnings_path(directory)):
+        if is_table(path):
+            paths += open_table_as_it_is(path).files
+    if damaged := only_damaged(map_files(find_damage, paths)):
+        raise StorageError("\n".join(one.text for one in damaged))
 
 
 def verdict(

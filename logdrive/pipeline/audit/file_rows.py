@@ -3,15 +3,14 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from logdrive.errors import StorageError
 from logdrive.pipeline.decode.schema import EVENTS, LABEL
+from logdrive.pipeline.tables.failures import name_read
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -28,7 +27,7 @@ def read_pieces(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
     Labels are dictionaries. Raises `StorageError`.
     """
-    with convert_errors(path), pq.ParquetFile(path, read_dictionary=_LABELS) as file:
+    with name_read(path), _open(path) as file:
         yield from file.iter_batches(PIECE_ROWS, columns=list(columns), use_threads=False)
 
 
@@ -41,7 +40,7 @@ def read_source(
     `StorageError`.
     """
     names = ["source", *columns]
-    with convert_errors(path), pq.ParquetFile(path, read_dictionary=_LABELS) as file:
+    with name_read(path), _open(path) as file:
         for group in range(file.num_row_groups):
             labels = file.read_row_group(group, ["source"], use_threads=False)["source"]
             if not any(source in chunk.dictionary.to_pylist() for chunk in labels.chunks):
@@ -52,6 +51,10 @@ def read_source(
                     yield ours
 
 
+def _open(path: str) -> pq.ParquetFile:
+    return pq.ParquetFile(path, read_dictionary=_LABELS, page_checksum_verification=True)
+
+
 def read_table(paths: Iterable[str], schema: pa.Schema) -> pa.Table:
     """Return all rows of the parquet files at *paths*, with the columns of *schema*.
 
@@ -60,7 +63,7 @@ def read_table(paths: Iterable[str], schema: pa.Schema) -> pa.Table:
     """
 
     def read(path: str) -> pa.Table:
-        with convert_errors(path), pq.ParquetFile(path) as file:
+        with name_read(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
             there = set(file.schema_arrow.names)
             names = [name for name in schema.names if name in there]
             found = file.read(names, use_threads=False)
@@ -91,14 +94,3 @@ def map_files(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator
         yield from threads.map(work, items)
     finally:
         threads.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def convert_errors(path: str) -> Iterator[None]:
-    """Convert what pyarrow raises in the context, of the damaged file at *path*, too."""
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        raise StorageError(f"{path} can't be read: {error}") from error
-    except (KeyError, UnicodeDecodeError) as error:  # names of its columns, or its labels
-        raise StorageError(f"{path} can't be read: its bytes were changed ({error})") from error

@@ -56,6 +56,8 @@ def print_verdict(verdict: Verdict, *, allow_unknown_ends: bool = False) -> None
         console.print(as_markup(_copy(copy)))
     for one in dismissals(verdict.letters):
         console.print(as_markup(dismissal(one)))
+    for file in verdict.unreadable:
+        console.print(as_markup(file.text))
     for faults in _following(verdict.faults):
         console.print(as_markup(_fault(faults)))
     for count, noun, text in (
@@ -104,14 +106,7 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
     """Yield remarks on what the figures don't cover: first what keeps it from being complete."""
     if verdict.unknown_ends:
         yield _unknown_ends(verdict)
-    if verdict.faults:
-        missing = (
-            f", {_counted(verdict.lost_events, 'line')} missing" if verdict.lost_events else ""
-        )
-        yield (
-            f"{_counted(len(verdict.faults), 'batch', 'batches')} whose rows do not match the "
-            f"header{missing}"
-        )
+    yield from _damages(verdict)
     if verdict.dead_letters:
         letters, size = (
             _counted(verdict.dead_letters, "event"),
@@ -152,6 +147,22 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
     if verdict.foreign_events:
         foreign = sum(source.lines for source in verdict.by_source if source.foreign)
         yield f"{_counted(foreign, 'line')} of foreign peers are not judged (at least once)"
+
+
+def _damages(verdict: Verdict) -> Iterator[str]:
+    if verdict.unreadable:
+        yield (
+            f"{_counted(len(verdict.unreadable), 'file')} of the tables can't be read: the rows "
+            "there are counted as lost"
+        )
+    if verdict.faults:
+        missing = (
+            f", {_counted(verdict.lost_events, 'line')} missing" if verdict.lost_events else ""
+        )
+        yield (
+            f"{_counted(len(verdict.faults), 'batch', 'batches')} whose rows do not match the "
+            f"header{missing}"
+        )
 
 
 def _not_asked(verdict: Verdict) -> Iterator[str]:

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from logdrive.errors import StorageError
 from logdrive.model.pieces import UnfinishedEvents
 from logdrive.pipeline.decode.coverage import Coverage
 from logdrive.pipeline.decode.schema import FOREIGN
 from logdrive.pipeline.tables.delta import AppendTable
+from logdrive.pipeline.tables.failures import name_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,8 @@ def cover_added(cover: Coverage, path: str) -> None:
 
     Raises `StorageError`.
     """
-    try:
+    with name_read(path):
         table = pq.read_table(path, columns=["source", "kept", "kind"], partitioning=None)
-    except OSError as error:
-        raise StorageError(f"{path} can't be read: {error}") from error
     cover_kept(cover, table.filter(pc.equal(table["kind"], "data")))
 
 

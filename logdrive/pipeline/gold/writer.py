@@ -29,6 +29,7 @@ from logdrive.pipeline.gold.summarize import (
     summarize_rows,
 )
 from logdrive.pipeline.tables.delta import AppendTable, create_table
+from logdrive.pipeline.tables.failures import UnreadableFileError, name_read
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, write_file
 from logdrive.pipeline.tables.lock import make_and_lock_tables
 from logdrive.pipeline.tables.upkeep import TableUpkeep
@@ -189,14 +190,14 @@ def _add_up(summaries: Sequence[Summary]) -> Summary:
 def _read_rows(path: str) -> Iterable[pa.Table]:
     """Yield the rows of a file of silver. Raises `StorageError` if it is gone or can't be read."""
     try:
-        with pq.ParquetFile(path) as file:
+        with name_read(path), pq.ParquetFile(path) as file:
             names = [name for name in SILVER_COLUMNS if name in file.schema_arrow.names]
             for batch in file.iter_batches(_BATCH_ROWS, columns=names):
                 yield pa.Table.from_batches([batch])
-    except FileNotFoundError as error:
+    except UnreadableFileError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
         raise StorageError(
             f"{path} is gone: gold was left behind for longer than replaced files are kept; "
             f"{REBUILD_GOLD}"
         ) from error
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{os.path.basename(path)} can't be read: {error}") from error

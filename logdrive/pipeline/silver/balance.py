@@ -23,6 +23,7 @@ from logdrive.pipeline.silver.schema import (
 )
 from logdrive.pipeline.silver.step_note import STEP, StepNote, read_step_note
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table, open_table_as_it_is
+from logdrive.pipeline.tables.failures import name_read
 
 _TRIES = 20  # looks at tables that another process fills, until two agree
 
@@ -151,14 +152,10 @@ def _add_up(paths: Iterable[str], count_rows: RowCounter) -> RowsBySource:
 
 def count_sources(path: str) -> RowsBySource:
     """Return how many rows of each source the file at *path* has. Raises `StorageError`."""
-    try:
+    with name_read(path):
         column = pq.read_table(
             path, columns=["source"], read_dictionary=["source"], partitioning=None
         )["source"]
-    except FileNotFoundError as error:
-        raise StorageError(f"{path} is missing") from error  # all that pyarrow's text has is a path
-    except OSError as error:
-        raise StorageError(f"{path} can't be read: {error}") from error
     rows: RowsBySource = Counter()
     for chunk in column.chunks:
         for one in chunk.value_counts().to_pylist():

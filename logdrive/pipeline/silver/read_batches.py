@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from logdrive.pipeline.silver.runs import open_bronze_file
+from logdrive.pipeline.tables.failures import name_read
 
 BATCH_ROWS = 1 << 16
 """Rows of a batch, about."""
@@ -18,10 +19,10 @@ def read_batches(
     """Yield the rows of the file at *path*, in order.
 
     *count_open* is given a batch and the next one, and returns how many of the last rows of the
-    first belong to the second. Raises `StorageError` if the file is gone.
+    first belong to the second. Raises `StorageError` if the file is gone or can't be read.
     """
     rows: pa.RecordBatch | None = None
-    for following in open_bronze_file(path).iter_batches(BATCH_ROWS, columns=list(columns)):
+    for following in _read(path, columns):
         if not following.num_rows:
             continue
         if rows is None:
@@ -34,6 +35,11 @@ def read_batches(
         rows = _join(rows.slice(whole), following) if held else following
     if rows is not None:
         yield rows
+
+
+def _read(path: str, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    with name_read(path):
+        yield from open_bronze_file(path).iter_batches(BATCH_ROWS, columns=list(columns))
 
 
 def _join(rows: pa.RecordBatch, following: pa.RecordBatch) -> pa.RecordBatch:

@@ -30,6 +30,7 @@ from logdrive.pipeline.decode.records import FOREIGN
 from logdrive.pipeline.decode.schema import QUARANTINED
 from logdrive.pipeline.silver.runs import RowNumbers, open_bronze_file
 from logdrive.pipeline.silver.sent_lines import SENT_SCHEMA, LineKey, SentFile, SentLines
+from logdrive.pipeline.tables.failures import name_read
 from logdrive.pipeline.tasks import check_stop
 
 _COLUMNS = (
@@ -108,7 +109,8 @@ class Resends:
         file, first, found = open_bronze_file(path), 0, []
         for group in range(file.num_row_groups):
             check_stop()
-            rows = file.read_row_group(group, columns=list(_COLUMNS))
+            with name_read(path):
+                rows = file.read_row_group(group, columns=list(_COLUMNS))
             numbers = np.flatnonzero(_comparable(rows))
             if len(numbers):
                 again = self._find_in_rows(rows.take(pa.array(numbers)))

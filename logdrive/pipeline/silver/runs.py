@@ -4,7 +4,6 @@ The rows of a batch stand next to each other in bronze, so that a file has about
 batches. Nothing here looks at a row by itself, but for foreign peers' rows of many paths.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 from logdrive.errors import StorageError
 from logdrive.pipeline.decode.records import FOREIGN
 from logdrive.pipeline.silver.decisions import DecisionKey
+from logdrive.pipeline.tables.failures import UnreadableFileError, name_read
 
 KEY_COLUMNS = ("source", "path", "form")
 """The columns that decide on the format."""
@@ -48,16 +48,22 @@ class RowRun:
 
 
 def open_bronze_file(path: str) -> pq.ParquetFile:
-    """Open a file of events. Raises `StorageError` if it is gone or can't be read."""
+    """Open a file of events, to be read with `name_read`. Raises `StorageError`."""
     try:
-        return pq.ParquetFile(path, read_dictionary=list(_LABELS), pre_buffer=False)
-    except FileNotFoundError as error:
+        with name_read(path):
+            return pq.ParquetFile(
+                path,
+                read_dictionary=list(_LABELS),
+                pre_buffer=False,
+                page_checksum_verification=True,  # else changed bytes would go to silver
+            )
+    except UnreadableFileError as error:
+        if not isinstance(error.__cause__, FileNotFoundError):
+            raise
         raise StorageError(
             f"{path} is gone: silver was left behind for longer than replaced files are kept; make "
             "it anew with `logdrive pipeline rebuild DIR --table silver`"
         ) from error
-    except (OSError, pa.ArrowException) as error:
-        raise StorageError(f"{os.path.basename(path)} can't be read: {error}") from error
 
 
 def key_runs(rows: pa.RecordBatch) -> Iterator[RowRun]:

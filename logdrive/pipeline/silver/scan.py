@@ -24,6 +24,7 @@ from logdrive.pipeline.silver.runs import (
     open_bronze_file,
 )
 from logdrive.pipeline.tables.delta import AppendTable
+from logdrive.pipeline.tables.failures import name_read
 from logdrive.pipeline.tasks import check_stop
 
 _SAMPLE_ROWS = 1 << 13  # rows that are read at a time where samples are taken
@@ -50,12 +51,13 @@ class SourceScan:
     def scan_file(self, path: str) -> bool:
         """Look through the file of events at *path*; return whether foreign peers' rows are in it.
 
-        Raises `StorageError` if it is gone, and `StoppedError`.
+        Raises `StorageError` if it is gone or can't be read, and `StoppedError`.
         """
         check_stop()
         file, foreign = open_bronze_file(path), False
         for group in range(file.num_row_groups):
-            keys = _one_batch(file.read_row_group(group, columns=list(KEY_COLUMNS)))
+            with name_read(path):
+                keys = _one_batch(file.read_row_group(group, columns=list(KEY_COLUMNS)))
             wanted: list[tuple[RowRun, _Sample]] = []
             for run in key_runs(keys):
                 foreign = foreign or run.key[1] is not None
@@ -64,7 +66,8 @@ class SourceScan:
                     sample.rows += run.count
                     wanted.append((run, sample))
             if wanted:
-                _take_samples(file, group, wanted)
+                with name_read(path):
+                    _take_samples(file, group, wanted)
         return foreign
 
     def _sample_of(self, key: DecisionKey) -> _Sample | None:

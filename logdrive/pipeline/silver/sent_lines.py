@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from logdrive.pipeline.decode.schema import TIME
+from logdrive.pipeline.tables.failures import name_read
 
 SENT_SCHEMA: Final = pa.schema(
     [
@@ -160,7 +161,8 @@ def _newest_days(paths: Iterable[str]) -> list[str]:
 
 
 def _read(path: str) -> pa.Table:
-    return pq.read_table(path, columns=_KNOWN_COLUMNS, partitioning=None)
+    with name_read(path):
+        return pq.read_table(path, columns=_KNOWN_COLUMNS, partitioning=None)
 
 
 def _lines_of(rows: pa.Table) -> Iterator[tuple[LineKey, SentLine]]:

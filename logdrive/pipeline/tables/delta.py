@@ -21,6 +21,7 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from logdrive.errors import LogdriveError, StorageError
 from logdrive.pipeline.decode.schema import plain_schema
+from logdrive.pipeline.tables.check_files import name_damaged_of
 from logdrive.pipeline.tables.delta_log import (
     METADATA,
     Action,
@@ -284,12 +285,21 @@ class AppendTable:
         ]
 
     def read_rows(self, columns: Sequence[str], where: Any = None) -> pa.Table:
-        """Return *columns* of the rows that match the Arrow expression *where*."""
+        """Return *columns* of the rows that match the Arrow expression *where*.
+
+        Raises `UnreadableFileError`.
+        """
         # delta-rs's own file system calls Python from Arrow's threads: one that is still at it when
         # the interpreter ends aborts the process
         files = SubTreeFileSystem(os.path.abspath(self.path), LocalFileSystem())
         dataset = self._current().to_pyarrow_dataset(filesystem=files, schema=self._read_schema())
-        return dataset.to_table(columns=list(columns), filter=where)
+        from pyarrow.dataset import ParquetFragmentScanOptions  # delta-rs imports it here, too
+
+        checked = ParquetFragmentScanOptions(page_checksum_verification=True)
+        with name_damaged_of(self):
+            return dataset.to_table(
+                columns=list(columns), filter=where, fragment_scan_options=checked
+            )
 
     def _read_schema(self) -> pa.Schema:
         """Return the table's columns, and those that one of an earlier version lacks."""

@@ -3,14 +3,33 @@
 import errno
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
+
+import pyarrow as pa
 
 from logdrive.errors import MAKE_ROOM, StorageError, file_error_text, os_error_text
 
 _FULL: Final = os.strerror(errno.ENOSPC)  # also in messages of delta-rs
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")  # in the messages of delta-rs
+_DAMAGES: Final = (None, errno.EIO, errno.ENOENT)
+"""Numbers of errors that a file has which was changed or lost: pyarrow's own have none."""
+_PLACE = re.compile(r"(?P<directory>.*)/(?P<tables>bronze|silver|gold)/")
+
+
+class UnreadableFileError(StorageError):
+    """A file of a table can't be read as it was written. The message names it, and the remedy."""
+
+    def __init__(self, path: str, reason: str, remedy: str) -> None:
+        super().__init__(path, reason, remedy)  # as pickle makes it again
+        self.path = path
+        self.reason = reason
+        self.remedy = remedy  # "" where the file itself may be fine
+
+    def __str__(self) -> str:
+        return "; ".join(filter(None, [f"{self.path} can't be read: {self.reason}", self.remedy]))
 
 
 class FullDiskError(StorageError):
@@ -45,6 +64,44 @@ def name_written(path: str) -> Iterator[None]:
         if error.errno is None:  # it says by itself what it is about
             raise
         raise OSError(error.errno, os.strerror(error.errno), path) from error
+
+
+@contextmanager
+def name_read(path: str) -> Iterator[None]:
+    """Name the file at *path* in what pyarrow raises inside for it: it reads nothing else there.
+
+    Raises `UnreadableFileError`.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        said = os_error_text(error) if isinstance(error, OSError) else str(error)
+        if isinstance(error, FileNotFoundError):  # all that pyarrow's text has is a path
+            said = "it is missing"
+        remedy = _remedy(path) if number in _DAMAGES else ""
+        raise UnreadableFileError(path, _one_line(said), remedy) from error
+    except (KeyError, UnicodeDecodeError) as error:  # names of its columns, or its labels
+        reason = f"its bytes were changed ({error})"
+        raise UnreadableFileError(path, reason, _remedy(path)) from error
+
+
+def _one_line(said: str) -> str:
+    return " ".join(said.split()).rstrip(".")
+
+
+def _remedy(path: str) -> str:
+    """Return what to do about a damaged file at *path*, by the tables that it is of."""
+    place = _PLACE.match(path)
+    if place is None:
+        return "take it from a backup"
+    command = f"logdrive pipeline rebuild {shlex.quote(place['directory'])} --table"
+    if place["tables"] != "bronze":
+        return f"make the tables anew with `{command} {place['tables']}`"
+    return (
+        f"make the tables anew with `{command} bronze --from URI` where the stream still has "
+        "their lines, or take the file from a backup"
+    )
 
 
 def is_listed(directory: str) -> bool:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from logdrive.model.units import KIB, MIB
 from logdrive.pipeline.decode.schema import LABEL
+from logdrive.pipeline.tables.failures import name_read
 from logdrive.pipeline.tables.files import AddedFile, EventFile
 
 JOIN_FILES: Final = 64
@@ -62,8 +63,8 @@ def _count_within(files: Sequence[AddedFile], limit: int) -> int:
 def join_files(directory: str, schema: pa.Schema, files: Sequence[AddedFile]) -> AddedFile:
     """Write the rows of *files*, which are of one partition, into one durable file.
 
-    *schema* is that of the rows; a column that a file lacks is null. Raises OSError and Arrow's
-    errors.
+    *schema* is that of the rows; a column that a file lacks is null. Raises OSError, and
+    `UnreadableFileError`.
     """
     with EventFile(directory, schema, _COMPRESSION, files[0].partition) as target:
         for table in _row_groups(directory, schema, files):
@@ -80,17 +81,28 @@ def _row_groups(
     labels = {field.name for field in schema if field.type.equals(LABEL)}
     held: list[pa.Table] = []
     for file in files:
-        path = os.path.join(directory, file.name)
-        metadata = pq.read_metadata(path)
-        there = sorted(labels & set(metadata.schema.to_arrow_schema().names))
-        with pq.ParquetFile(path, metadata=metadata, read_dictionary=there) as source:
-            for number in range(source.num_row_groups):
-                held.append(_with_columns(source.read_row_group(number), schema))
-                if sum(table.nbytes for table in held) >= _GROUP_BYTES:
-                    yield pa.concat_tables(held).unify_dictionaries()
-                    held = []
+        for table in _read(os.path.join(directory, file.name), labels):
+            held.append(_with_columns(table, schema))
+            if sum(table.nbytes for table in held) >= _GROUP_BYTES:
+                yield pa.concat_tables(held).unify_dictionaries()
+                held = []
     if held:
         yield pa.concat_tables(held).unify_dictionaries()
+
+
+def _read(path: str, labels: set[str]) -> Iterator[pa.Table]:
+    """Yield the row groups of the file at *path*, those of *labels* that it has as dictionaries.
+
+    Bytes that a disk has changed must not get checksums that fit them.
+    """
+    with name_read(path):
+        metadata = pq.read_metadata(path)
+        there = sorted(labels & set(metadata.schema.to_arrow_schema().names))
+        with pq.ParquetFile(
+            path, metadata=metadata, read_dictionary=there, page_checksum_verification=True
+        ) as source:
+            for number in range(source.num_row_groups):
+                yield source.read_row_group(number)
 
 
 def _with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -1,14 +1,19 @@
 """Rows of a table by a condition in SQL, which delta-rs answers."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from logdrive.pipeline.decode.schema import plain_schema
+from logdrive.pipeline.tables.check_files import check_file
 from logdrive.pipeline.tables.condition import check_condition
 from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.failures import storage_error
+
+_OF_FILES: Final = ("Parquet error", "Object Store error", "ObjectStore")
+"""Signs in messages of delta-rs that a file can't be read, and not the condition."""
 
 
 def select_rows(table: AppendTable, columns: Sequence[str], condition: str) -> pa.Table:
@@ -66,9 +71,13 @@ def _selected(table: AppendTable, columns: Sequence[str], query: str) -> pa.Tabl
 
 
 def _answer(table: AppendTable, query: str) -> pa.Table:
+    """Return what *query* finds. Raises ValueError for one that is none, `UnreadableFileError`."""
     try:
         tables = QueryBuilder().register("rows", DeltaTable(table.path, version=table.version))
         return pa.table(tables.execute(query).read_all())
     except Exception as error:  # delta-rs has no class for what fails in the midst of a query
         text = str(storage_error(table.path, error))
+        if any(sign in text for sign in _OF_FILES):  # it does not say of which one
+            for path in table.files:
+                check_file(path)
         raise ValueError(text.partition("read or written: ")[2] or text) from error

@@ -23,6 +23,7 @@ from logdrive.pipeline.audit.equal_rows import ROW_COLUMNS, ComparedRows, measur
 from logdrive.pipeline.audit.file_rows import FilesProgress, map_files, read_pieces, read_source
 from logdrive.pipeline.audit.position_hash import Integers
 from logdrive.pipeline.audit.sealed_file import FileKey
+from logdrive.pipeline.audit.unreadable import UnreadableFile, find_damage
 from logdrive.pipeline.decode.schema import DAMAGED_PACK
 from logdrive.pipeline.tables.delta import AppendTable
 
@@ -30,7 +31,8 @@ from logdrive.pipeline.tables.delta import AppendTable
 class ArrowEngine:
     """Reads with pyarrow and numpy, by a thread a core, in bounded memory.
 
-    What *known* has of a file is believed: such a file is not read, unless *full*.
+    What *known* has of a file is believed: such a file is not read, unless *full*. Then all columns
+    of all files are read, and those that can't be are left out.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class ArrowEngine:
         self._on_progress = on_progress
         self._files: dict[str, FileFigures] = {}
         self._keys: dict[str, FileKey] = {}
+        self._unreadable: list[UnreadableFile] = []
         self._changed = False  # True: something is not in *known* yet
         self.read_files = 0
         """Files that were read."""
@@ -58,8 +61,11 @@ class ArrowEngine:
         self._files = self._load()
         self.known_files = len(self._files)
         new = [path for path in self._paths if path not in self._files]
-        for one in map_files(read_figures, new):
-            self._files[one.path] = one
+        for one in map_files(_read_whole if self._full else read_figures, new):
+            if isinstance(one, UnreadableFile):
+                self._unreadable.append(one)
+            else:
+                self._files[one.path] = one
             self.read_files += 1
             self._on_progress(self.read_files, len(new))
         return pa.concat_tables(
@@ -83,6 +89,10 @@ class ArrowEngine:
         if self._known is not None and self._changed:
             self._known.save({self._keys[path]: one for path, one in self._files.items()})
             self._changed = False
+
+    def unreadable_files(self) -> Sequence[UnreadableFile]:
+        """Return the files that can't be read; see `AuditEngine`."""
+        return self._unreadable
 
     def damage_reasons(self) -> Mapping[int, str]:
         """Return why packs can't be opened, by batch."""
@@ -143,6 +153,10 @@ class ArrowEngine:
             for path, one in self._files.items()
             if pc.any(pc.equal(one.runs["source"], source)).as_py()
         ]
+
+
+def _read_whole(path: str) -> FileFigures | UnreadableFile:
+    return find_damage(path) or read_figures(path)
 
 
 def _read_reasons(path: str) -> dict[int, str]:

@@ -9,6 +9,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
+from logdrive.pipeline.audit.unreadable import UnreadableFile
 from logdrive.pipeline.tables.delta import AppendTable
 
 FIGURES: Final = (
@@ -41,6 +42,14 @@ class AuditEngine(Protocol):
 
     def sum_rows(self) -> pa.Table:
         """Return `SUMS` over all rows. It is called first, and once."""
+        ...
+
+    def unreadable_files(self) -> Sequence[UnreadableFile]:
+        """Return the files that can't be read, in order: no answer has anything of their rows.
+
+        Only an engine that was told to read all columns looks for them; any other raises where it
+        meets one.
+        """
         ...
 
     def damage_reasons(self) -> Mapping[int, str]:

@@ -19,7 +19,8 @@ from logdrive.pipeline.audit.engines.line_ends import (
     unended_ends,
 )
 from logdrive.pipeline.audit.engines.row_sums import COLUMNS, RUNS, sum_runs
-from logdrive.pipeline.audit.file_rows import convert_errors, read_pieces
+from logdrive.pipeline.audit.file_rows import read_pieces
+from logdrive.pipeline.tables.failures import name_read
 
 _MOST_RUNS: Final = 10_000
 """Runs of a file that are joined before more are read: rows of a batch may not lie together."""
@@ -48,7 +49,7 @@ class FileFigures:
 
 def read_figures(path: str) -> FileFigures:
     """Return the figures of the file at *path*. Raises `StorageError`."""
-    with convert_errors(path):  # damaged labels are found where they are used
+    with name_read(path):  # damaged labels are found where they are used
         return _read_figures(path)
 
 

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from logdrive.pipeline.audit.engines.engine import FIGURES, SUMS, SourceNames
 from logdrive.pipeline.audit.position_hash import HASH_BITS
+from logdrive.pipeline.audit.unreadable import UnreadableFile, find_damage, only_damaged
 from logdrive.pipeline.decode.schema import (
     CHANGED,
     CUT,
@@ -38,21 +39,40 @@ _OF_ROW: Final = {
     ),
 }
 """Figure -> SQL for what one row adds to it; null adds nothing."""
+_MOST_TASKS: Final = 1000
+"""Tasks in which files are read whole."""
 
 
 class SparkEngine:
-    """Reads the rows with *spark*, a session."""
+    """Reads the rows with *spark*, a session.
 
-    def __init__(self, spark: Any, events: AppendTable) -> None:
+    With *full* its tasks read all columns of all files first, as `ArrowEngine` does.
+    """
+
+    def __init__(self, spark: Any, events: AppendTable, *, full: bool = False) -> None:
+        self._spark = spark
+        self._unreadable = self._find_unreadable(events.files) if full else []
+        damaged = {one.path for one in self._unreadable}
+        self._rows = self._open([path for path in events.files if path not in damaged])
+
+    def _find_unreadable(self, paths: Sequence[str]) -> list[UnreadableFile]:
+        if not paths:
+            return []
+        tasks = min(len(paths), _MOST_TASKS)
+        found = self._spark.sparkContext.parallelize(paths, tasks).map(find_damage).collect()
+        return only_damaged(found)
+
+    def _open(self, paths: Sequence[str]) -> Any:
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        columns, files = from_arrow_schema(plain_schema(EVENTS)), events.files
-        self._spark = spark
-        self._rows = (
-            spark.read.schema(columns).parquet(*files)
-            if files
-            else spark.createDataFrame([], columns)
-        )
+        columns = from_arrow_schema(plain_schema(EVENTS))
+        if not paths:
+            return self._spark.createDataFrame([], columns)
+        return self._spark.read.schema(columns).parquet(*paths)
+
+    def unreadable_files(self) -> Sequence[UnreadableFile]:
+        """Return the files that can't be read; see `AuditEngine`."""
+        return self._unreadable
 
     def sum_rows(self) -> pa.Table:
         """Return `SUMS` over all rows. The sums of all batches must fit the driver."""

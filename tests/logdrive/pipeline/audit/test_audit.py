@@ -172,6 +172,8 @@ def test_a3_a_flipped_bit_gives_an_error_or_a_verdict_without_a_figure_below_zer
 ) -> None:
     filled(tmp_path)
     (path,) = map(Path, open_tables(str(tmp_path))[table].files)
+    # as earlier versions wrote it: checksums would find nearly all of these
+    pq.write_table(pq.ParquetFile(path).read(), path, store_schema=False)
     whole, random, verdicts = path.read_bytes(), Random(4), 0
     for _ in range(250):
         flipped = bytearray(whole)

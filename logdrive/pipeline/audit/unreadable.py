@@ -1,0 +1,35 @@
+"""Files of bronze that can't be read: found by an audit that reads all of them (`--full`)."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from logdrive.pipeline.tables.check_files import check_file
+from logdrive.pipeline.tables.failures import UnreadableFileError
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadableFile:
+    """A file whose bytes a disk has changed or lost. It travels between processes."""
+
+    path: str
+    reason: str
+    remedy: str  # "" where the file itself may be fine
+
+    @property
+    def text(self) -> str:
+        """The file as one line for a person."""
+        return str(UnreadableFileError(self.path, self.reason, self.remedy))
+
+
+def find_damage(path: str) -> UnreadableFile | None:
+    """Read the file at *path* whole; return what is wrong with it, None if nothing is."""
+    try:
+        check_file(path)
+    except UnreadableFileError as error:
+        return UnreadableFile(error.path, error.reason, error.remedy)
+    return None
+
+
+def only_damaged(found: Iterable[UnreadableFile | None]) -> list[UnreadableFile]:
+    """Return those of *found* that are files, in the order of their paths."""
+    return sorted((one for one in found if one is not None), key=lambda one: one.path)
