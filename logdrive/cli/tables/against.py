@@ -7,8 +7,8 @@ import click
 
 from agent.sources.paths import printable_path
 from logdrive.cli.pipeline_progress import show_files_read
+from logdrive.cli.tables.unpacked import open_content
 from logdrive.errors import StorageError, os_error_text
-from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.audit.against import (
     ComparedFile,
     Comparison,
@@ -27,7 +27,8 @@ def compare_files(directory: str, files: Sequence[str], source: str | None) -> l
     """Compare each of *files* with its source in the tables of *directory*.
 
     *source* is that of the only file; by default it is the one that has the file's path, else the
-    one that begins as the file does, and has the same bytes if several do. Raises
+    one that begins as the file does, and has the same bytes if several do. Of a compressed file its
+    content is compared, as that is what agents send. Raises
     `click.ClickException` if that is not one source, `StorageError`.
     """
     return [_compare_file(directory, file, source) for file in files]
@@ -35,18 +36,13 @@ def compare_files(directory: str, files: Sequence[str], source: str | None) -> l
 
 def _compare_file(directory: str, name: str, source: str | None) -> Comparison:
     try:
-        file = SystemDisk().open(name)
-        try:
-            size = file.stat().size
-            with show_files_read() as on_progress:
-                made = [
-                    compare_file(
-                        directory, ComparedFile(printable_path(name), one, size, file), on_progress
-                    )
-                    for one in _candidates(directory, name, file, source)
-                ]
-        finally:
-            file.close()
+        with open_content(name) as (file, size), show_files_read() as on_progress:
+            made = [
+                compare_file(
+                    directory, ComparedFile(printable_path(name), one, size, file), on_progress
+                )
+                for one in _candidates(directory, name, file, source)
+            ]
     except OSError as error:
         raise StorageError(f"{name} can't be read: {os_error_text(error)}") from error
     same = [one for one in made if one.same]

@@ -46,7 +46,8 @@ _INCOMPLETE = 1
     metavar="FILE",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="File to compare with the tables byte for byte; may be given several times.",
+    help="File to compare with the tables byte for byte, of a compressed one what it unpacks to; "
+    "may be given several times.",
 )
 @click.option(
     "--source",

@@ -1,6 +1,5 @@
 """`logdrive pipeline formats`: tries formats on files, before they are configured."""
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,7 @@ _MIB = 1 << 20
     type=click.IntRange(min=1, max=1024),
     default=16,
     show_default=True,
-    help="How much of each file to read, in MiB.",
+    help="How much of each file to read, in MiB; of a compressed one, unpacked.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def formats(files: tuple[str, ...], name: str | None, zone: str, mib: int, as_json: bool) -> None:
@@ -44,6 +43,7 @@ def formats(files: tuple[str, ...], name: str | None, zone: str, mib: int, as_js
 
     For each file: the format that is recognized, how many lines it reads, the first line as
     columns, and the first lines that it can't read, with the reasons that stand in `quarantine`.
+    Compressed files (.gz, .bz2, .xz, .zst) are unpacked, as agents do it.
     """
     from logdrive.pipeline.tables.installed import require_tables
 
@@ -63,12 +63,12 @@ def formats(files: tuple[str, ...], name: str | None, zone: str, mib: int, as_js
 
 
 def _survey(file: str, name: str | None, options: "FormatOptions", size: int) -> "FormatSurvey":
+    from logdrive.cli.tables.unpacked import read_beginning
     from logdrive.pipeline.formats.survey import survey_text
 
     try:
-        with Path(file).open("rb") as opened:
-            text = opened.read(size)
-            written = os.fstat(opened.fileno()).st_mtime
+        text = read_beginning(file, size)
+        written = Path(file).stat().st_mtime
     except OSError as error:
         raise StorageError(f"{file} can't be read: {os_error_text(error)}") from error
     if len(text) == size:  # the last line may be cut

@@ -1,6 +1,7 @@
 """`logdrive pipeline formats` says what silver would make of a file."""
 
 import json
+import os
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -41,6 +42,16 @@ def test_of_a_long_file_only_whole_lines_are_read(tmp_path: Path) -> None:
     done = run(str(file), "--mib", "1", "--json")
     (survey,) = json.loads(done.output)["files"].values()
     assert survey["read"] == survey["lines"] == (1 << 20) // (len(GOOD) + 1)
+
+
+def test_lines_may_come_from_a_pipe() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, f"{GOOD}\n".encode())
+    os.close(writing)
+    try:
+        assert "reads 100.00 % of 1 lines" in run(f"/dev/fd/{reading}").output
+    finally:
+        os.close(reading)
 
 
 def test_an_empty_file_has_no_format(tmp_path: Path) -> None:
