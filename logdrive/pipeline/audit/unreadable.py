@@ -13,7 +13,7 @@ class UnreadableFile:
 
     path: str
     reason: str
-    remedy: str  # "" where the file itself may be fine
+    remedy: str
 
     @property
     def text(self) -> str:
@@ -22,10 +22,15 @@ class UnreadableFile:
 
 
 def find_damage(path: str) -> UnreadableFile | None:
-    """Read the file at *path* whole; return what is wrong with it, None if nothing is."""
+    """Read the file at *path* whole; return what is wrong with it, None if nothing is.
+
+    Raises `UnreadableFileError` where something else is, such as the user's permissions.
+    """
     try:
         check_file(path)
     except UnreadableFileError as error:
+        if not error.remedy:
+            raise
         return UnreadableFile(error.path, error.reason, error.remedy)
     return None
 

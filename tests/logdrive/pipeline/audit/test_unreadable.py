@@ -1,6 +1,8 @@
 """Files whose bytes a disk has changed: `audit --full` finds them, and commands name them."""
 
+import errno
 import json
+import pickle
 import shutil
 from functools import partial
 from pathlib import Path
@@ -13,10 +15,13 @@ from click.testing import CliRunner, Result
 from logdrive.cli.main import cli
 from logdrive.errors import StorageError
 from logdrive.pipeline.audit.audit import audit
+from logdrive.pipeline.audit.engines.arrow import ArrowEngine
 from logdrive.pipeline.audit.engines.engine import EngineFactory
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.schema import EVENTS
+from logdrive.pipeline.report.page import render_report
 from logdrive.pipeline.tables.check_files import check_file
+from logdrive.pipeline.tables.failures import UnreadableFileError
 from logdrive.pipeline.tables.files import AddedFile
 from logdrive.pipeline.tables.join_files import join_files
 from tests.logdrive.pipeline.filling import catch_up, send
@@ -48,7 +53,7 @@ def page_data(path: Path, column: str) -> range:
     chunk = chunks[column]
     begin = chunk.dictionary_page_offset or chunk.data_page_offset
     end = int(begin + chunk.total_compressed_size)
-    return range(min(int(chunk.data_page_offset) + 120, end - 1), end)
+    return range(min(int(chunk.data_page_offset) + 120, end - 4), end)
 
 
 def flip(path: Path, at: int) -> None:
@@ -111,6 +116,32 @@ def test_files_that_are_gone_are_named_and_so_are_all_others(tables: Path) -> No
     assert [one["path"] for one in shown["unreadable"]] == paths
 
 
+def test_a_file_that_the_user_may_not_read_is_not_counted_as_lost(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr("logdrive.pipeline.tables.check_files.pq.ParquetFile", refuse)
+    with pytest.raises(StorageError, match=r"\.parquet can't be read: Permission denied$"):
+        audit(str(tables), full=True)
+
+
+def test_what_a_task_of_spark_raises_names_the_file_still(tables: Path) -> None:
+    path = damage(file_of(tables))
+    with pytest.raises(UnreadableFileError) as raised:
+        check_file(path)
+    copied = pickle.loads(pickle.dumps(raised.value))
+    assert (type(copied), str(copied)) == (UnreadableFileError, str(raised.value))
+
+
+def test_the_report_lists_files_that_can_not_be_read(tables: Path) -> None:
+    path = damage(file_of(tables))
+    page = render_report(str(tables), audit(str(tables), partial(ArrowEngine, full=True)))
+    assert "Files of the tables that can&#39;t be read" in page
+    assert path in page
+
+
 def test_a_full_audit_names_all_files_of_headers_that_can_not_be_read(tables: Path) -> None:
     paths = sorted(open_tables(str(tables))[1].files)
     for path in paths:
@@ -126,7 +157,7 @@ def test_each_byte_of_a_page_that_a_disk_changes_is_found(tables: Path, column: 
     path, random = file_of(tables), Random(3)
     check_file(str(path))
     whole = path.read_bytes()
-    data = page_data(path, column)[8:]
+    data = page_data(path, column)
     for at in random.sample(data, min(60, len(data))):
         flip(path, at)
         with pytest.raises(StorageError, match="can't be read"):
