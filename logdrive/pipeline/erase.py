@@ -259,7 +259,7 @@ def _erase_in(table: AppendTable, wanted: ErasedRows, number: int) -> int:
 
 def _find_rows(path: str, wanted: ErasedRows) -> npt.NDArray[np.bool_]:
     """Return which rows of the file at *path* are *wanted*."""
-    with name_read(path), pq.ParquetFile(path) as file:
+    with name_read(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
         rows = file.read(["batch", "ordinal"])
     batch, ordinal = rows["batch"].to_numpy(), rows["ordinal"].to_numpy()
     found = np.zeros(rows.num_rows, np.bool_)
