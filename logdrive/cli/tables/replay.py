@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 import structlog
 
+from agent.sources.paths import printable_path
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import configure_logging, emit_json
 
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
     help="Stream to append to: pravega://host:port/scope/stream.",
 )
 @click.option(
-    "--source", "sources", multiple=True, metavar="ID", help="Only rows of this source; repeatable."
+    "--source",
+    "sources",
+    multiple=True,
+    metavar="SOURCE",
+    help="Only rows of this source: its id, origin id, the beginning of either, or its path; "
+    "repeatable.",
 )
 @click.option("--from", "since", metavar="TIME", help="Only rows received at this time or later.")
 @click.option("--until", metavar="TIME", help="Only rows received before this time.")
@@ -34,7 +40,8 @@ if TYPE_CHECKING:
     "--name",
     default="replay",
     show_default=True,
-    help="Name of this replay: under another one, the same rows are appended again.",
+    help="Name of this replay, for one selection of rows: under another one, the same rows are "
+    "appended again.",
 )
 @click.option(
     "--segments",
@@ -74,7 +81,10 @@ def replay(
     def on_progress(so_far: "ReplayCounts") -> None:
         log.info("replayed so far", appended=so_far.appended)
 
-    where = ReplayFilter(sources, _time("--from", since), _time("--until", until))
+    first, end = _time("--from", since), _time("--until", until)
+    if first is not None and end is not None and first > end:
+        raise click.BadParameter(f"it is later than --until {until}", param_hint="--from")
+    where = ReplayFilter(tuple(_source(directory, one) for one in sources), first, end)
     try:
         stream = stream_client(uri, access.tls, access.login)
     except ValueError as error:
@@ -96,6 +106,16 @@ def replay(
         print(f"{counts.rows:,} rows would be appended, but for those quarantined, or replayed")
     else:
         print(f"{counts.appended:,} of {counts.rows:,} rows appended")
+
+
+def _source(directory: str, wanted: str) -> str:
+    """Return the id of the source that *wanted* names."""
+    from logdrive.pipeline.bronze.rebuild import find_source
+
+    try:
+        return find_source(directory, printable_path(wanted), foreign=True)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--source") from error
 
 
 def _time(option: str, text: str | None) -> int | None:

@@ -1,6 +1,6 @@
 """Rebuilds files from their rows, byte for byte (rule R2)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
@@ -13,7 +13,7 @@ from logdrive.pipeline.bronze.beginnings import find_unfilled, read_beginnings, 
 from logdrive.pipeline.bronze.erased import list_erasures, read_erased
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
 from logdrive.pipeline.decode.coverage import subtract, union
-from logdrive.pipeline.decode.schema import BATCHES, DAMAGED_PACK, EVENTS, REDACTED
+from logdrive.pipeline.decode.schema import BATCHES, DAMAGED_PACK, EVENTS, FOREIGN, REDACTED
 from logdrive.pipeline.tables.delta import open_table
 from logdrive.printable import escape_unprintable
 
@@ -194,27 +194,29 @@ class KnownSource:
     origin: str | None  # id of the file: several clients may have sent it, each as a source
     host: str | None
     paths: list[str]  # all that the file had, the latest last
-    position: int  # bytes of the file up to which anything is known: data, or a gap
+    # bytes of the file up to which anything is known, data or a gap; None of a foreign peer
+    position: int | None
     heard: datetime  # when the receiver got its last batch
 
     def __str__(self) -> str:
-        name = (
-            f"{self.paths[-1] if self.paths else '(no path)'} of {self.host or 'an unnamed host'}"
-        )
-        return (
-            f"{self.source}  {escape_unprintable(name)}, {self.position:,} bytes, last received "
-            f"{self.heard:%Y-%m-%d %H:%M:%S}"
-        )
+        path = self.paths[-1] if self.paths else "(no path)"
+        if self.position is None:
+            what = escape_unprintable(path) if self.paths else "(foreign peer)"
+        else:
+            name = f"{path} of {self.host or 'an unnamed host'}"
+            what = f"{escape_unprintable(name)}, {self.position:,} bytes"
+        return f"{self.source}  {what}, last received {self.heard:%Y-%m-%d %H:%M:%S}"
 
 
-def find_source(directory: str, wanted: str) -> str:
+def find_source(directory: str, wanted: str, *, foreign: bool = False) -> str:
     """Return the id of the only source that *wanted* names.
 
     *wanted* is an id, the latest path of a file, a former path, the beginning of an id, or that of
-    an origin id, or all of it; the first of these that fits any source counts. Raises ValueError,
-    which lists the candidates.
+    an origin id, or all of it; the first of these that fits any source counts. Foreign peers, which
+    have no files, are among the sources with *foreign*. Raises ValueError, which lists the
+    candidates.
     """
-    sources = _known_sources(directory)
+    sources = _known_sources(directory, ["data", "gap", FOREIGN] if foreign else ["data", "gap"])
     ways = (
         [known for known in sources if known.source == wanted],
         [known for known in sources if known.paths[-1:] == [wanted]],
@@ -244,11 +246,11 @@ def find_source(directory: str, wanted: str) -> str:
     )
 
 
-def _known_sources(directory: str) -> list[KnownSource]:
-    """Return every source with positions, by path; sources of one path by their last batch."""
+def _known_sources(directory: str, kinds: Sequence[str]) -> list[KnownSource]:
+    """Return every source of batches of *kinds*, by path; those of one path by their last batch."""
     names = ["source", "origin", "host", "path"]
     rows = open_table(table_paths(directory)[1], BATCHES).read_rows(
-        [*names, "position", "received"], pc.field("kind").isin(["data", "gap"])
+        [*names, "position", "received"], pc.field("kind").isin(list(kinds))
     )
     named = rows.group_by(names, use_threads=False).aggregate(
         [("position", "max"), ("received", "max")]
@@ -258,14 +260,15 @@ def _known_sources(directory: str) -> list[KnownSource]:
     sources: dict[str, KnownSource] = {}
     for row in named.sort_by("received_max").to_pylist():
         before = sources.get(row["source"])
-        had, position = (before.paths, before.position) if before else ([], 0)
+        had = before.paths if before else []
+        positions = (before.position if before else None, row["position_max"])
         path = [row["path"]] if row["path"] else []
         sources[row["source"]] = KnownSource(
             row["source"],
             row["origin"],
             row["host"],
             [*had, *path],
-            max(position, row["position_max"]),
+            max((one for one in positions if one is not None), default=None),
             row["received_max"],
         )
     return sorted(

@@ -25,15 +25,11 @@ from logdrive.model.units import MIB
 from logdrive.net.retry import Exponential, retry_async
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.write.batches import NumberedBatch
-from logdrive.pipeline.write.create import create_stream
+from logdrive.pipeline.write.create import find_or_create_stream
 from logdrive.pipeline.write.numbers import AppendPlace, place_of
 from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.client.writer import AppendWriter
-from logdrive.services.pravega.reader.segments import (
-    SegmentLocation,
-    connect_segments,
-    locate_segments,
-)
+from logdrive.services.pravega.reader.segments import connect_segments, locate_segments
 from logdrive.services.sink import NumberConflictError
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
 
@@ -48,6 +44,10 @@ _AGAIN: Final = (
     TokenError,
 )
 """Failures after which the stream is looked at again: its segments, tokens, and the number."""
+
+
+class OtherRowsError(StorageError):
+    """The writer has appended other rows than these for the same micro-batch."""
 
 
 @dataclass(slots=True)
@@ -110,8 +110,8 @@ class _State:
             self.on_stored(appended=sent)
 
 
-def _other_rows_error(writer: UUID, epoch: int) -> StorageError:
-    return StorageError(
+def _other_rows_error(writer: UUID, epoch: int) -> OtherRowsError:
+    return OtherRowsError(
         f"writer {writer} has appended other rows than these for micro-batch {epoch}: a repetition "
         "must have the same rows in the same partitions and order; to append these beside them, "
         "give another `writer`"
@@ -134,9 +134,8 @@ async def append_batches(
     All are of micro-batch *epoch*, or of several, from *first_epoch* to *epoch*.
 
     A stream that is not there is made with *segments* segments. Raises `ConfigError` if that is
-    None, `StorageError` if the writer has appended a
-    later micro-batch, or other records for this one, and `TransientError` if the service stays
-    away.
+    None, `StorageError` if the writer has appended a later micro-batch, `OtherRowsError` if it has
+    appended other records for this one, and `TransientError` if the service stays away.
     """
     state = _State(batches, epoch if first_epoch is None else first_epoch)
 
@@ -186,7 +185,7 @@ async def _append_once(
     transport: Transport,
     segments: int | None,
 ) -> AppendCounts:
-    located = await _find_or_create(stream, segments, transport)
+    located = await find_or_create_stream(stream, segments, transport)
     async with connect_segments(transport, located) as found:
         # of a stream that was scaled, the writer's last number may be in a sealed segment
         numbers = [await one.client.get_attribute(one.state.segment, writer) for one in found]
@@ -205,24 +204,6 @@ async def _append_once(
             raise TransientError(f"another attempt appends as writer {writer}")
         await _append_rest(appender, state)
     return state.counts
-
-
-async def _find_or_create(
-    stream: StreamClient, segments: int | None, transport: Transport
-) -> list[SegmentLocation]:
-    async def locate() -> list[SegmentLocation]:
-        return await locate_segments(
-            transport, stream.target, stream.scope, stream.stream, update=True
-        )
-
-    located = await locate()
-    if not located and segments is not None:
-        await create_stream(stream, segments, transport)
-        located = await locate()
-    if not located:
-        remedy = "there is no such stream: correct it, or say with `segments` how many to make"
-        raise ConfigError("the stream to append to", [Mistake("uri", stream.uri, remedy)])
-    return located
 
 
 async def _append_rest(appender: AppendWriter, state: _State) -> None:

@@ -4,9 +4,13 @@ Each segment that the tables have is a writer, and each of its batches a micro-b
 ordinal that it has among them. Batches are only added behind the others, so a repetition goes on
 behind the last one that it has appended, and takes along what the tables got since. What was filled
 before the beginning of the tables is a part of its own, and a writer.
+
+That holds for one selection of rows. The stream keeps which one a name was first used for
+(`selection`), and another one is refused under that name.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -16,19 +20,21 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logdrive.errors import StorageError
+from logdrive.errors import ConfigError, Mistake, StorageError
 from logdrive.host.clock import Clock
 from logdrive.host.transport import Transport
 from logdrive.model.units import MIB
 from logdrive.pipeline.bronze.beginnings import Beginning, backfill_mark, read_beginnings
+from logdrive.pipeline.bronze.erased import read_erased
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.schema import QUARANTINED
 from logdrive.pipeline.read.stream import StreamClient
-from logdrive.pipeline.write.append import append_batches, read_place
+from logdrive.pipeline.write.append import OtherRowsError, append_batches, read_place
 from logdrive.pipeline.write.appender import writer_id
 from logdrive.pipeline.write.batches import BatchOrigin, NumberedBatch, cut_batches
-from logdrive.pipeline.write.numbers import NOTHING
+from logdrive.pipeline.write.numbers import NOTHING, AppendPlace
 from logdrive.pipeline.write.records import WRITTEN, encode_rows
+from logdrive.pipeline.write.selection import keep_selection
 
 _READ_BYTES: Final = 16 * MIB  # stored bytes of batches whose rows are read at once
 _READ_ROWS: Final = 400_000  # the same in rows
@@ -40,7 +46,7 @@ class ReplayFilter:
     """Which rows are appended again. Times are those of `received`, in ms since 1970."""
 
     sources: tuple[str, ...] = ()
-    """Ids of sources; none for all."""
+    """Whole ids of sources; none for all."""
     since: int | None = None
     until: int | None = None
     """The first time that is left out."""
@@ -48,7 +54,7 @@ class ReplayFilter:
     @property
     def name(self) -> str:
         """Text that is the same for the same filter."""
-        return f"{','.join(sorted(self.sources))} {self.since} {self.until}"
+        return f"{','.join(sorted(set(self.sources)))} {self.since} {self.until}"
 
 
 @dataclass(slots=True)
@@ -56,7 +62,7 @@ class ReplayCounts:
     """What a replay has done, in rows of the tables."""
 
     rows: int = 0
-    """Rows that match, with those that are quarantined."""
+    """Rows that match, with those that are quarantined, without those that were erased."""
     appended: int = 0
 
 
@@ -68,7 +74,7 @@ class _Header:
     batch: int
     offset: int
     size: int
-    rows: int
+    rows: int  # that were not erased
 
 
 def replay_rows(
@@ -85,53 +91,120 @@ def replay_rows(
 ) -> ReplayCounts:
     """Append the rows of bronze in *directory* that match *where* to the stream *to*.
 
-    A repetition under the same *name*, with the same *where*, appends what is missing. A stream
-    that is not there is made with *segments* segments. *dry_run* only counts. Raises
-    `StorageError` if the tables no longer begin with the batches that were appended, and what
-    `append_batches` raises.
+    A repetition under the same *name* appends what is missing. A stream that is not there is made
+    with *segments* segments. *dry_run* only counts. Raises `ConfigError` if *name* was used for
+    another *where*, `StorageError` if the tables no longer begin with the batches that were
+    appended, and what `append_batches` raises.
     """
     events, batches = open_tables(directory)
     counts = ReplayCounts()
-    begun = read_beginnings(directory)
-    matching = _matching_headers(batches.read_rows(_COLUMNS), where, begun)
+    matching = _matching_headers(
+        batches.read_rows(_COLUMNS), where, read_beginnings(directory), _count_erased(directory)
+    )
+    counts.rows = sum(header.rows for headers in matching.values() for header in headers)
+    if dry_run or not any(matching.values()):
+        return counts
+
+    _require_selection(to, name, where, transport, clock, segments)
+    append = _PartAppender(to, name, where, segments, transport, clock)
     for (segment, part), headers in matching.items():
-        counts.rows += sum(header.rows for header in headers)
-        if dry_run or not headers:
-            continue
-        writer = writer_id(f"replay {name} {where.name}", part)
-        peer = msgspec.json.encode({"identity": name, "dialect": "replay", "part": part})
-        origin = BatchOrigin(writer, str(uuid5(NAMESPACE_URL, to.uri)), msgspec.Raw(peer))
-        place = asyncio.run(read_place(to, writer, transport, clock))
+        if headers:
+            counts.appended += append.append_part(events.read_rows, segment, part, headers)
+            on_progress(counts)
+    return counts
+
+
+def _require_selection(
+    to: StreamClient,
+    name: str,
+    where: ReplayFilter,
+    transport: Transport,
+    clock: Clock,
+    segments: int | None,
+) -> None:
+    """Raise `ConfigError` if the replay *name* was begun with another selection than *where*."""
+    key = writer_id(f"selection of replay {name}", "")
+    keeping = keep_selection(
+        to, key, where.name, transport=transport, clock=clock, segments=segments
+    )
+    if not asyncio.run(keeping):
+        remedy = (
+            f"{to.uri} has rows of a replay under this name with other --source, --from or "
+            "--until, and these could be in it twice: give the same ones again, or another --name"
+        )
+        raise ConfigError("replay", [Mistake("--name", name, remedy)])
+
+
+@dataclass(frozen=True, slots=True)
+class _PartAppender:
+    """Appends what matches *where* of one part after the other, each as a writer of its own."""
+
+    to: StreamClient
+    name: str
+    where: ReplayFilter
+    segments: int | None
+    transport: Transport
+    clock: Clock
+
+    def append_part(
+        self,
+        read_rows: Callable[..., pa.Table],
+        segment: str,
+        part: str,
+        headers: Sequence[_Header],
+    ) -> int:
+        """Append the rows of *headers*, which are of *part* of *segment*; return how many it was.
+
+        Those that were appended before are left out. Raises what `replay_rows` raises.
+        """
+        writer = writer_id(f"replay {self.name} {self.where.name}", part)
+        peer = msgspec.json.encode({"identity": self.name, "dialect": "replay", "part": part})
+        origin = BatchOrigin(writer, str(uuid5(NAMESPACE_URL, self.to.uri)), msgspec.Raw(peer))
+        place = asyncio.run(read_place(self.to, writer, self.transport, self.clock))
         rest = [header for header in headers if header.ordinal >= place.epoch]
         if place != NOTHING and (not rest or rest[0].ordinal != place.epoch):
-            raise StorageError(
-                f"batch {place.epoch} of {segment} was replayed last under the name {name!r}, and "
-                "these tables don't have it, or it does not match: give another --name"
-            )
-        done = asyncio.run(
-            append_batches(
-                to,
-                writer,
-                headers[-1].ordinal,
-                _make_batches(events.read_rows, segment, rest, origin, clock.now_ms()),
-                transport=transport,
-                clock=clock,
-                segments=segments,
-                first_epoch=rest[0].ordinal,
-            )
+            raise self._changed_error(segment, place)
+        appending = append_batches(
+            self.to,
+            writer,
+            headers[-1].ordinal,
+            _make_batches(read_rows, segment, rest, origin, self.clock.now_ms()),
+            transport=self.transport,
+            clock=self.clock,
+            segments=self.segments,
+            first_epoch=rest[0].ordinal,
         )
-        counts.appended += done.appended
-        on_progress(counts)
-    return counts
+        try:
+            return asyncio.run(appending).appended
+        except OtherRowsError as error:
+            raise self._changed_error(segment, place) from error
+
+    def _changed_error(self, segment: str, place: AppendPlace) -> StorageError:
+        return StorageError(
+            f"batch {place.epoch} of {segment} was replayed last under the name {self.name!r}, and "
+            "these tables no longer have it as it was: give another --name"
+        )
+
+
+def _count_erased(directory: str) -> Counter[int]:
+    """Return how many rows of each batch were erased."""
+    erased = read_erased(directory, open_tables(directory)[0])
+    return Counter(erased["batch"].to_pylist())
 
 
 _COLUMNS: Final = ("batch", "segment", "offset", "bytes", "rows", "source", "received")
 
 
 def _matching_headers(
-    table: pa.Table, where: ReplayFilter, begun: Mapping[str, Beginning]
+    table: pa.Table,
+    where: ReplayFilter,
+    begun: Mapping[str, Beginning],
+    erased: Mapping[int, int],
 ) -> dict[tuple[str, str], list[_Header]]:
-    """Return the batches that match, in their order, by segment and the name of the part of it."""
+    """Return the batches that match, in their order, by segment and the name of the part of it.
+
+    *erased* is how many rows of each batch were erased, if any.
+    """
     found: dict[tuple[str, str], list[_Header]] = {}
     ordinals: dict[tuple[str, str], int] = {}
     ordered = table.sort_by(
@@ -153,7 +226,8 @@ def _matching_headers(
             or (where.until is not None and (ms is None or ms >= where.until))
         ):
             continue
-        headers.append(_Header(ordinal, row["batch"], row["offset"], row["bytes"], row["rows"]))
+        left = row["rows"] - erased.get(row["batch"], 0)
+        headers.append(_Header(ordinal, row["batch"], row["offset"], row["bytes"], left))
     return found
 
 
