@@ -111,6 +111,12 @@ def pipeline() -> None:
     "(24h, 7d); `pipeline backfill` fills what lies before. Also `start` in [pipeline].  "
     "[default: all that the stream has]",
 )
+@click.option(
+    "--replaced-store",
+    is_flag=True,
+    help="The store was replaced for good: go on with another one than the tables were filled "
+    "from, which is refused else.",
+)
 @click.option("--once", is_flag=True, help="Exit after reading what the stream holds at the start.")
 @click.option(
     "--silver",
@@ -145,6 +151,7 @@ def run(
     source: str | None,
     target: str | None,
     start: "Start | None",
+    replaced_store: bool,
     once: bool,
     with_silver: bool,
     forms: tuple["TableForm", ...],
@@ -180,6 +187,7 @@ def run(
     )
     if start is not None:
         plan = replace(plan, start=start)
+    plan = replace(plan, replaced_store=replaced_store)
     if reader is not None:
         plan = replace(plan, reader=reader)
     if forms:

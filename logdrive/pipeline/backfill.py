@@ -34,6 +34,7 @@ from logdrive.pipeline.read.offsets import Point, Progress
 from logdrive.pipeline.read.times import find_time
 from logdrive.pipeline.resume import point_at_end, refuse_other_offsets, require_segments
 from logdrive.pipeline.run import FillJob, tasks_for
+from logdrive.pipeline.same_store import require_same_store
 from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tasks import Tasks
 from logdrive.services.reader import SegmentState, ServiceReader
@@ -223,6 +224,7 @@ def _find_scope(
             segment,
             plan.shown_uri,
         )
+    require_same_store(stream, batches, list(states.values()), plan.shown_uri)
     begun = [one for one in beginnings.values() if one.stream == stream.name]
     if not begun:
         rows = batches.read_rows(["stream"])["stream"]

@@ -26,6 +26,7 @@ class Plan:
     uri: str = field(repr=False)  # of the stream to read; Iggy's may have a password
     directory: str  # of the tables
     start: Start | None = None  # when new tables begin; None: with the stream
+    replaced_store: bool = False  # go on at another store than that of the tables
     once: bool = False  # end once everything that was stored at the start has been read
     max_bytes_per_batch: int = MOST_BYTES  # raw bytes of a micro-batch, at most
     driver_bytes: int = DRIVER_BYTES  # raw bytes from which on a micro-batch is in several tasks

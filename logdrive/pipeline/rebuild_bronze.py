@@ -36,6 +36,7 @@ from logdrive.pipeline.plan import Plan, ProgressCallback
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.resume import require_segments
 from logdrive.pipeline.run import run_pipeline
+from logdrive.pipeline.same_store import require_same_store
 from logdrive.pipeline.tables.delta import is_table
 from logdrive.pipeline.tables.leftovers import BRONZE_NEW, BRONZE_OLD
 from logdrive.pipeline.tables.lock import BACKFILL, REBUILD, lock_tables
@@ -61,12 +62,15 @@ def check_rebuild(plan: Plan) -> RebuiltBronze:
     """Return what a rebuild of the tables in `plan.directory` from `plan.uri` would read.
 
     Raises `StorageError` if the new tables would lack what the old ones have, or have lines that
-    were erased; `ConfigError`, `TransientError`.
+    were erased; `ConfigError`, also if the stream is of another store; `TransientError`.
     """
     with open_stream(
         plan.uri, plan.tls, plan.login, plan.token, local_reads=plan.local_reads
     ) as stream:
         states = require_segments(stream, plan.shown_uri)
+        if _has_bronze(plan.directory):
+            batches = open_tables(plan.directory)[1]
+            require_same_store(stream, batches, states, plan.shown_uri)
     if has_erasures(plan.directory):
         raise StorageError(
             f"lines were erased from {plan.directory}, and the stream may still have them: a "

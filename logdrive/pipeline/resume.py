@@ -3,12 +3,13 @@
 New tables end at the segments' starts, or, if they are to begin at a time, at the first batches
 that were received then (`begin_tables`).
 
-The tables are the only memory of a run. Three things may have happened since they were written:
+The tables are the only memory of a run. Four things may have happened since they were written:
 
 - nothing, or more batches were appended: reading goes on where the table ends;
 - the store was restored from a backup, and the last headers that were read are no longer in the
   segment: the tables are rolled back to the last header that still is, and what follows is read
   again (rows of batches that come back unchanged are recognized and not doubled);
+- the address is that of another store, which is refused (`same_store.py`);
 - retention cut the segment beyond the tables' end: the bytes between are lost to these tables, and
   reading goes on at the segment's start.
 """
@@ -24,6 +25,7 @@ from logdrive.pipeline.bronze.history import KnownHeader
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.read.offsets import NO_UNFINISHED, Point, Progress
 from logdrive.pipeline.read.start import Start, find_beginning
+from logdrive.pipeline.same_store import find_valid, refuse_other_store
 from logdrive.services.reader import SegmentState, ServiceReader
 
 _EPOCH = ".#epoch."
@@ -94,16 +96,23 @@ def _refused(start: Start, remedy: str) -> ConfigError:
     return ConfigError("pipeline", [Mistake("start", start.text, remedy)])
 
 
-def find_start(stream: ServiceReader, tables: Bronze, uri: str) -> tuple[Progress, int]:
+def find_start(
+    stream: ServiceReader, tables: Bronze, uri: str, *, replaced_store: bool = False
+) -> tuple[Progress, int]:
     """Return where the next query begins, and how many stored bytes lie behind that place.
 
-    Prepares *tables* to go on there. Raises `ConfigError`, `TransientError`.
+    Prepares *tables* to go on there. A stream of another store than theirs is read from its start
+    with *replaced_store*, else refused. Raises `ConfigError`, `TransientError`.
     """
     points: dict[int, Point] = {}
     unread = 0
     for state in require_segments(stream, uri):
         refuse_other_offsets(tables.has_read, state.segment, uri)
-        point = _resume_segment(stream, tables, state)
+        chain = tables.header_chain(state.segment)
+        valid = find_valid(stream, state, chain)
+        if not replaced_store:
+            refuse_other_store(stream, tables.batches, state, uri, chain, valid)
+        point = _resume_segment(stream, tables, state, chain, valid)
         points[stream.segment_number(state.segment)] = point
         unread += max(0, state.length - point.next)
     return Progress(points, {}), unread
@@ -137,11 +146,15 @@ def _names_elsewhere(segment: str) -> tuple[str, ...]:
     return f"{segment}{_EPOCH}0", f"{segment}/0{_EPOCH}0"
 
 
-def _resume_segment(stream: ServiceReader, tables: Bronze, state: SegmentState) -> Point:
+def _resume_segment(
+    stream: ServiceReader,
+    tables: Bronze,
+    state: SegmentState,
+    chain: Sequence[KnownHeader],
+    valid: Sequence[KnownHeader],
+) -> Point:
     log = structlog.get_logger("logdrive.pipeline")
     segment = state.segment
-    chain = tables.header_chain(segment)
-    valid = chain[: _count_valid(stream, state, chain)]
     last = valid[-1] if valid else None
 
     # The store was restored from a backup.
@@ -207,14 +220,3 @@ def _begin_again(stream: ServiceReader, tables: Bronze, state: SegmentState) -> 
         now=offset,
     )
     tables.begin_at([replace(first, offset=offset)])
-
-
-def _count_valid(stream: ServiceReader, state: SegmentState, chain: Sequence[KnownHeader]) -> int:
-    """Return how many headers of *chain*, from the first on, are still in the segment's past."""
-    kept = [known for known in chain if known.offset >= state.start]
-    if kept:
-        valid = stream.count_known_headers(state.segment, kept)
-        # headers before those kept were cut off and can't be asked for: they count if any is valid
-        return len(chain) - len(kept) + valid if valid else 0
-    # all were cut off: the length alone tells
-    return len(chain) if chain and chain[-1].next <= state.length else 0

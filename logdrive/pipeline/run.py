@@ -206,7 +206,12 @@ class FillJob:
 
     def find_start(self) -> Progress:
         """Return where the next loop begins, and publish the position there."""
-        start, unread = find_start(self.stream, self.tables, self.plan.shown_uri)
+        start, unread = find_start(
+            self.stream,
+            self.tables,
+            self.plan.shown_uri,
+            replaced_store=self.plan.replaced_store,
+        )
         if not self.backoff.failures:  # the first loop
             self.result.there = unread
         self.publish_position()

@@ -98,6 +98,15 @@ def read_header_chain(batches: AppendTable, segment: str, end: int) -> list[Know
     return chain[::-1]
 
 
+def read_stores(batches: AppendTable, stream: str, known: Sequence[KnownHeader]) -> set[str]:
+    """Return the stores that the headers *known* of *stream* name, and those of its last commit."""
+    rows = batches.read_rows(["batch", "store", "committed"], pc.field("stream") == stream)
+    mine = pc.is_in(rows["batch"], pa.array([one.batch for one in known], pa.int64()))
+    last = pc.equal(rows["committed"], pc.max(rows["committed"]))
+    stores = rows["store"].filter(pc.or_(mine, pc.fill_null(last, False)))
+    return {store for store in pc.unique(stores).to_pylist() if store}
+
+
 def read_header_at(batches: AppendTable, segment: str, offset: int) -> KnownHeader | None:
     """Return the header at *offset* of *segment*, the latest if there were several; else None."""
     table = batches.read_rows(
