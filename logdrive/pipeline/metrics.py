@@ -55,6 +55,10 @@ class RunMetrics:
         self._waiting = self._gauge(
             "waiting_offsets", "What is stored and not read yet: bytes, or records of S2 and Iggy."
         )
+        self._removed = self._counter(
+            "removed_offsets",
+            "What was removed before it was read: bytes, or records of S2 and Iggy.",
+        )
         self._last_commit = self._gauge(
             "last_commit_timestamp_seconds", "When the last micro-batch was committed."
         )
@@ -68,6 +72,10 @@ class RunMetrics:
     def note_waiting(self, offsets: int) -> None:
         """Note how much is stored and not read yet."""
         self._waiting.set(offsets)
+
+    def note_removed(self, offsets: int) -> None:
+        """Count what was removed before it was read."""
+        self._removed.inc(offsets)
 
     def note_written(self, place: str, written: Sequence[WrittenRange]) -> None:
         """Count the tasks that wrote a micro-batch at *place*."""

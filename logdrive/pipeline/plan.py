@@ -80,6 +80,7 @@ class RunResult:
     bytes: int = 0
     offsets: int = 0  # as `bytes`, in what the stream's offsets count: bytes, or records
     there: int = 0  # offsets that were stored but not read when the run began
+    removed: int = 0  # offsets that were removed before they were read, as this run has found
     last: MicroBatch | None = None  # the last micro-batch that was committed
 
     @property
@@ -88,7 +89,7 @@ class RunResult:
         return max(0, self.there - self.offsets)
 
     def as_json(self) -> dict[str, int]:
-        """Return the object that `--json` prints; `there` and `waiting` count offsets."""
+        """Return what `--json` prints; `there`, `removed` and `waiting` count offsets."""
         values = asdict(self) | {"waiting": self.waiting}
         del values["offsets"], values["last"]
         return values

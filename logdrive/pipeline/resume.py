@@ -15,21 +15,19 @@ The tables are the only memory of a run. Four things may have happened since the
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import structlog
 
 from logdrive.errors import ConfigError, Mistake
 from logdrive.pipeline.bronze.beginnings import Beginning, time_text
 from logdrive.pipeline.bronze.history import KnownHeader
+from logdrive.pipeline.bronze.removed import EPOCH_MARK
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.read.offsets import NO_UNFINISHED, Point, Progress
 from logdrive.pipeline.read.start import Start, find_beginning
 from logdrive.pipeline.same_store import find_valid, refuse_other_store
 from logdrive.services.reader import SegmentState, ServiceReader
-
-_EPOCH = ".#epoch."
-"""What is in the names of Pravega's segments alone, behind the number."""
 
 
 def require_segments(stream: ServiceReader, uri: str) -> list[SegmentState]:
@@ -96,26 +94,38 @@ def _refused(start: Start, remedy: str) -> ConfigError:
     return ConfigError("pipeline", [Mistake("start", start.text, remedy)])
 
 
+@dataclass(frozen=True, slots=True)
+class FoundStart:
+    """Where reading begins, in all segments."""
+
+    progress: Progress
+    unread: int
+    """How many offsets lie behind that place."""
+    removed: int
+    """How many before it were removed before they were read, and were not noted by a run before."""
+
+
 def find_start(
     stream: ServiceReader, tables: Bronze, uri: str, *, replaced_store: bool = False
-) -> tuple[Progress, int]:
-    """Return where the next query begins, and how many stored bytes lie behind that place.
+) -> FoundStart:
+    """Return where the next query begins, and note what was removed before it.
 
     Prepares *tables* to go on there. A stream of another store than theirs is read from its start
-    with *replaced_store*, else refused. Raises `ConfigError`, `TransientError`.
+    with *replaced_store*, else refused. Raises `ConfigError`, `TransientError`, `StorageError`.
     """
     points: dict[int, Point] = {}
-    unread = 0
+    unread = removed = 0
     for state in require_segments(stream, uri):
         refuse_other_offsets(tables.has_read, state.segment, uri)
         chain = tables.header_chain(state.segment)
         valid = find_valid(stream, state, chain)
         if not replaced_store:
             refuse_other_store(stream, tables.batches, state, uri, chain, valid)
-        point = _resume_segment(stream, tables, state, chain, valid)
+        point, missing = _resume_segment(stream, tables, state, chain, valid)
         points[stream.segment_number(state.segment)] = point
         unread += max(0, state.length - point.next)
-    return Progress(points, {}), unread
+        removed += missing
+    return FoundStart(Progress(points, {}), unread, removed)
 
 
 def refuse_other_offsets(has_read: Callable[[str], bool], segment: str, uri: str) -> None:
@@ -128,8 +138,8 @@ def refuse_other_offsets(has_read: Callable[[str], bool], segment: str, uri: str
         if has_read(other):
             remedy = (
                 f"these tables were begun over another protocol, where this is {other} and offsets "
-                f"count {'bytes' if _EPOCH in other else 'records'}: go on with the address that "
-                "they were begun with, or use another directory"
+                f"count {'bytes' if EPOCH_MARK in other else 'records'}: go on with the address "
+                "that they were begun with, or use another directory"
             )
             raise ConfigError("pipeline", [Mistake("from", uri, remedy)])
 
@@ -140,10 +150,10 @@ def _names_elsewhere(segment: str) -> tuple[str, ...]:
     Pravega's `scope/stream/0.#epoch.0` counts bytes. It is S2's `scope/stream`, or, of several, its
     `scope/stream/0`, which count records.
     """
-    numbered, epoch, _ = segment.partition(_EPOCH)
+    numbered, epoch, _ = segment.partition(EPOCH_MARK)
     if epoch:
         return numbered, numbered.rpartition("/")[0]
-    return f"{segment}{_EPOCH}0", f"{segment}/0{_EPOCH}0"
+    return f"{segment}{EPOCH_MARK}0", f"{segment}/0{EPOCH_MARK}0"
 
 
 def _resume_segment(
@@ -152,7 +162,8 @@ def _resume_segment(
     state: SegmentState,
     chain: Sequence[KnownHeader],
     valid: Sequence[KnownHeader],
-) -> Point:
+) -> tuple[Point, int]:
+    """Return where to go on in one segment, and `FoundStart.removed` of it."""
     log = structlog.get_logger("logdrive.pipeline")
     segment = state.segment
     last = valid[-1] if valid else None
@@ -170,16 +181,16 @@ def _resume_segment(
         _begin_again(stream, tables, state)
 
     # Retention has cut more than was read.
-    if tables.next_offset(segment) < state.start:
+    removed, end = 0, tables.next_offset(segment)
+    if end < state.start and (removed := tables.note_removed(segment, state.start)):
         log.warning(
-            "bytes were removed before they were read",
+            f"{stream.offset_unit} were removed before they were read",
             segment=segment,
-            start=tables.next_offset(segment),
+            start=end,
             end=state.start,
         )
-        tables.skip_removed(segment, state.start)
 
-    return point_at_end(stream, tables, segment, valid)
+    return point_at_end(stream, tables, segment, valid), removed
 
 
 def point_at_end(

@@ -206,16 +206,18 @@ class FillJob:
 
     def find_start(self) -> Progress:
         """Return where the next loop begins, and publish the position there."""
-        start, unread = find_start(
+        start = find_start(
             self.stream,
             self.tables,
             self.plan.shown_uri,
             replaced_store=self.plan.replaced_store,
         )
+        self.result.removed += start.removed
+        self.metrics.note_removed(start.removed)
         if not self.backoff.failures:  # the first loop
-            self.result.there = unread
+            self.result.there = start.unread
         self.publish_position()
-        return start
+        return start.progress
 
     def publish_position(self) -> None:
         """Let retention cut what is durable in the tables."""

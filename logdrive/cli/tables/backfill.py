@@ -92,7 +92,8 @@ def backfill(
     seconds = round(time.monotonic() - started, 1)
     result = done.result
     if as_json:
-        emit_json(_scope_values(done.scope) | result.as_json() | {"seconds": seconds})
+        # the scope's `removed` counts: a backfill's loops find none besides
+        emit_json(result.as_json() | _scope_values(done.scope) | {"seconds": seconds})
         return
     if done.scope.nothing:
         print(f"nothing to fill: {done.scope.nothing}")

@@ -38,11 +38,18 @@ from logdrive.pipeline.bronze.beginnings import (
     time_text,
 )
 from logdrive.pipeline.bronze.erased import Erasure, erased_path, list_erasures, read_erased
+from logdrive.pipeline.bronze.removed import (
+    PLACE_COLUMNS,
+    RemovedPart,
+    find_removed,
+)
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table, open_table_as_it_is
 
-_HEADERS = pa.schema([field for field in BATCHES if field.name in {*Head._fields, *HEADER_COLUMNS}])
+_HEADERS = pa.schema(
+    [field for field in BATCHES if field.name in {*Head._fields, *HEADER_COLUMNS, *PLACE_COLUMNS}]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,18 @@ class Verdict:
     not_asked_bytes: int = 0  # of files that go on behind that time, what lies before it
     # files of `events` that an audit that reads all columns could not read: their rows are lost
     unreadable: list[UnreadableFile] = field(default_factory=list)
+    # parts of the stream that no row has: sources that were in them alone are named nowhere
+    removed: list[RemovedPart] = field(default_factory=list)
+
+    @property
+    def removed_bytes(self) -> int:
+        """Stored bytes that were removed before they were read."""
+        return sum(part.size for part in self.removed if part.unit == "bytes")
+
+    @property
+    def removed_records(self) -> int:
+        """Likewise, where offsets count records: of S2 and Iggy."""
+        return sum(part.size for part in self.removed if part.unit == "records")
 
     @property
     def complete_but_for_ends(self) -> bool:
@@ -112,6 +131,7 @@ class Verdict:
             or self.faults
             or self.dead_letters
             or self.unreadable
+            or self.removed
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -130,7 +150,10 @@ class Verdict:
             source["complete_at"] = whole.complete_at or None
         for erasure in values["erasures"]:
             erasure["at"] = erasure["at"].isoformat()
-        return values
+        return values | {
+            "removed_bytes": self.removed_bytes,
+            "removed_records": self.removed_records,
+        }
 
 
 def audit(
@@ -168,6 +191,8 @@ def audit(
     judged = replace(judged, erasures=list_erasures(erased))
     if unreadable := list(engine.unreadable_files()):
         judged = replace(judged, complete=False, unreadable=unreadable)
+    if removed := find_removed(directory, headers, unfilled):
+        judged = replace(judged, removed=removed, complete=False)
     if unfilled:
         judged = replace(
             judged,

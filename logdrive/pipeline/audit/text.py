@@ -11,6 +11,7 @@ from logdrive.pipeline.audit.dead_letters import Dismissals, dismissals
 from logdrive.pipeline.audit.source_list import as_markup, print_sources
 from logdrive.pipeline.audit.sources import RESENT, SKIPPED, AuditedSource, Gap
 from logdrive.pipeline.audit.verify_rows import Fault
+from logdrive.pipeline.bronze.removed import RemovedPart
 
 _WHY = {
     TWO_CLIENTS: (
@@ -52,6 +53,8 @@ def print_verdict(verdict: Verdict, *, allow_unknown_ends: bool = False) -> None
     for source in verdict.by_source:
         if not source.foreign and source.complete_to < source.last:
             console.print(as_markup(_complete_part(source)))
+    for part in verdict.removed:
+        console.print(as_markup(_removed_part(part)))
     for copy in verdict.copies:
         console.print(as_markup(_copy(copy)))
     for one in dismissals(verdict.letters):
@@ -82,11 +85,12 @@ def verdict_line(verdict: Verdict, *, allow_unknown_ends: bool = False) -> str:
     follow, each after a semicolon.
     """
     if not verdict.sources:
-        return "nothing to judge: " + (
+        nothing = (
             f"{verdict.events:,} records name no source"
             if verdict.events
             else "no batch has been read yet"
         )
+        return "; ".join([f"nothing to judge: {nothing}", *_removed(verdict)])
     figures = (
         f"{verdict.lines:,} lines, {verdict.bytes:,} bytes, {verdict.sources:,} sources, "
         f"{verdict.lost_bytes:,} bytes lost, {verdict.duplicate_events:,} lines duplicated"
@@ -104,6 +108,7 @@ def _judgement(verdict: Verdict, allow_unknown_ends: bool) -> str:
 
 def _remarks(verdict: Verdict) -> Iterator[str]:
     """Yield remarks on what the figures don't cover: first what keeps it from being complete."""
+    yield from _removed(verdict)
     if verdict.unknown_ends:
         yield _unknown_ends(verdict)
     yield from _damages(verdict)
@@ -189,6 +194,24 @@ def _done_by_operators(verdict: Verdict) -> Iterator[str]:
         size = sum(gap.end - gap.start for gap in skipped)
         files = _counted(len({gap.source for gap in skipped}), "file")
         yield f"{size:,} bytes of {files} skipped on purpose"
+
+
+def _removed(verdict: Verdict) -> Iterator[str]:
+    """Yield how much of the stream no row has."""
+    for count, what in (
+        (verdict.removed_bytes, "stored byte"),
+        (verdict.removed_records, "stored record"),
+    ):
+        if count:
+            were = "was removed before it was" if count == 1 else "were removed before they were"
+            yield f"{_counted(count, what)} of the stream {were} read"
+
+
+def _removed_part(part: RemovedPart) -> str:
+    return (
+        f"{part.segment}: the {part.unit} from {part.start:,} to {part.end:,} were removed before "
+        "they were read"
+    )
 
 
 def _unknown_ends(verdict: Verdict) -> str:

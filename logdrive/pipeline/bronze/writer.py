@@ -43,6 +43,7 @@ from logdrive.pipeline.bronze.history import (
     read_unfinished_events,
 )
 from logdrive.pipeline.bronze.new_rows import NewRows
+from logdrive.pipeline.bronze.removed import note_removed
 from logdrive.pipeline.bronze.tables import create_tables, table_paths
 from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.decode.coverage import Coverage
@@ -262,6 +263,15 @@ class Bronze:
     def skip_removed(self, segment: str, start: int) -> None:
         """Go on at *start*: the bytes of *segment* before it were removed before they were read."""
         self._ends[segment] = start
+
+    def note_removed(self, segment: str, start: int) -> int:
+        """Go on at *start*, as `skip_removed` does, and note durably what is missing so.
+
+        Returns how many offsets that is, without those that were noted before.
+        """
+        first, now_ms = self.next_offset(segment), self._clock.now_ms()
+        self.skip_removed(segment, start)
+        return note_removed(self._directory, self.batches, segment, first, start, now_ms)
 
     def commit_ranges(self, written: Iterable[WrittenRange]) -> CommitCounts:
         """Commit the ranges of a micro-batch, without the rows that the tables already have.

@@ -122,7 +122,7 @@ def fill(topic: MemoryTopic, directory: Path) -> CommitCounts:
 def fill_from(stream: ServiceReader, directory: Path) -> CommitCounts:
     """Read all that is new, as a run of the pipeline does in one micro-batch without Spark."""
     with bronze(directory) as tables:
-        start, _ = find_start(stream, tables, stream.uri)
+        start = find_start(stream, tables, stream.uri).progress
         planner = Planner(stream, _RANGE_BYTES)
         end = planner.plan_micro_batch(start, planner.segment_bounds(), None)
         events = str(directory / "bronze" / "events")

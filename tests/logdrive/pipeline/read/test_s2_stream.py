@@ -10,7 +10,9 @@ import pytest
 
 from logdrive.errors import ConfigError
 from logdrive.pipeline.audit.audit import audit
+from logdrive.pipeline.audit.text import verdict_line
 from logdrive.pipeline.backfill import run_backfill
+from logdrive.pipeline.bronze.removed import RemovedPart
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.decode.batches import walk_batches
@@ -70,7 +72,7 @@ def segment() -> Segment:
 def fill(stream: S2StreamReader, directory: Path) -> CommitCounts:
     """Read all that is new, as a run of the pipeline does in one micro-batch without Spark."""
     with bronze(directory) as tables:
-        start, _ = find_start(stream, tables, stream.uri)
+        start = find_start(stream, tables, stream.uri).progress
         planner = Planner(stream, _RANGE_BYTES)
         end = planner.plan_micro_batch(start, planner.segment_bounds(), None)
         events = str(directory / "bronze" / "events")
@@ -102,7 +104,7 @@ def kinds(directory: Path) -> list[str]:
 
 def unread(stream: S2StreamReader, directory: Path) -> int:
     with bronze(directory) as tables:
-        return find_start(stream, tables, stream.uri)[1]
+        return find_start(stream, tables, stream.uri).unread
 
 
 def test_tables_go_on_with_the_protocol_that_they_were_begun_with(
@@ -254,3 +256,7 @@ def test_a_run_goes_on_behind_what_was_trimmed_unread(
     counts = fill(stream, tmp_path)
     assert counts.batches == 3  # two and the command
     assert len(kinds(tmp_path)) == 6
+    verdict, trimmed = audit(str(tmp_path)), len(batches[3])
+    part = RemovedPart(state.segment, state.length, state.length + trimmed, "records")
+    assert (verdict.removed, verdict.removed_records) == ([part], trimmed)
+    assert f"{trimmed} stored records of the stream were removed" in verdict_line(verdict)
