@@ -42,6 +42,7 @@ from logdrive.pipeline.bronze.removed import (
     PLACE_COLUMNS,
     RemovedPart,
     find_removed,
+    removed_path,
 )
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
@@ -208,7 +209,8 @@ def _require_readable(directory: str, batches: AppendTable) -> None:
     nothing can be judged without them.
     """
     paths = list(batches.files)
-    for path in (erased_path(directory), beginnings_path(directory)):
+    beside = erased_path(directory), beginnings_path(directory), removed_path(directory)
+    for path in beside:
         if is_table(path):
             paths += open_table_as_it_is(path).files
     if damaged := only_damaged(map_files(find_damage, paths)):

@@ -106,7 +106,7 @@ def note_removed(
     holes = [(start, min(stop, end)) for start, stop in holes if start < end]
     if not holes:
         return 0
-    table = create_table(_removed_path(directory), REMOVED_SCHEMA)
+    table = create_table(removed_path(directory), REMOVED_SCHEMA)
     values = {
         "segment": [segment] * len(holes),
         "start": [start for start, _ in holes],
@@ -151,13 +151,14 @@ def _sorted_offsets(rows: pa.Table) -> tuple[_Offsets, _Offsets]:
     return rows["offset"].to_numpy(), rows["next"].to_numpy()
 
 
-def _removed_path(directory: str) -> str:
+def removed_path(directory: str) -> str:
+    """Return where the table of what was noted is, if there is one."""
     return os.path.join(os.path.dirname(table_paths(directory)[0]), "removed")
 
 
 def _noted_ends(directory: str) -> dict[str, int]:
     """Return where what was noted ends, by segment: it begins where the tables ended then."""
-    path = _removed_path(directory)
+    path = removed_path(directory)
     if not is_table(path):
         return {}
     rows = open_table(path, REMOVED_SCHEMA).read_rows(["segment", "end"])
