@@ -4,7 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 
 from agent.inputs.files.compressed.codecs import DamagedError, IncompleteError
 from agent.inputs.files.compressed.unpacked import UnpackedFile
@@ -13,23 +13,18 @@ from logdrive.errors import MAKE_ROOM, StorageError, os_error_text
 from logdrive.host.disk import File, SystemDisk
 from logdrive.model.units import MIB
 
+if TYPE_CHECKING:
+    from logdrive.pipeline.audit.against import ReadableFile
+
 _PIECE_BYTES = MIB
 
 
-class Content(Protocol):
-    """The bytes of an open file, or those that a compressed file unpacks to."""
-
-    def pread(self, size: int, offset: int) -> bytes:
-        """Return up to *size* bytes from *offset*; fewer only at the end. Threads may share it."""
-        ...
-
-
 @contextmanager
-def open_content(path: str) -> Iterator[tuple[Content, int]]:
+def open_content(path: str) -> Iterator[tuple["ReadableFile", int]]:
     """Open the file at *path* inside the context: its content, and how many bytes that has.
 
-    A compressed one is unpacked into a temporary file, which has no name. Raises `StorageError`,
-    and OSError if the file can't be read.
+    A compressed one is unpacked into a temporary file, which has no name. Threads may share the
+    content. Raises `StorageError`, and OSError if the file can't be read.
     """
     with closing(SystemDisk().open(path)) as file:
         suffix = suffix_of(path)
@@ -61,7 +56,7 @@ class _Unpacked:
         self._descriptor = descriptor
 
     def pread(self, size: int, offset: int) -> bytes:
-        """Return bytes; see `Content`."""
+        """Return bytes; see `ReadableFile`."""
         pieces = []
         while size and (piece := os.pread(self._descriptor, size, offset)):
             pieces.append(piece)

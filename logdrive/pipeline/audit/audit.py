@@ -28,7 +28,7 @@ from logdrive.pipeline.audit.judge_sources import (
     heads_from_table,
 )
 from logdrive.pipeline.audit.sources import AuditedSource, Gap
-from logdrive.pipeline.audit.unreadable import UnreadableFile, find_damage, only_damaged
+from logdrive.pipeline.audit.unreadable import DamagedFile, find_damage, only_damaged
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, prove_rows
 from logdrive.pipeline.bronze.beginnings import (
     UnfilledPart,
@@ -109,7 +109,7 @@ class Verdict:
     unfilled: list[UnfilledPart] = field(default_factory=list)
     not_asked_bytes: int = 0  # of files that go on behind that time, what lies before it
     # files of `events` that an audit that reads all columns could not read: their rows are lost
-    unreadable: list[UnreadableFile] = field(default_factory=list)
+    unreadable: list[DamagedFile] = field(default_factory=list)
     # parts of the stream that no row has: sources that were in them alone are named nowhere
     removed: list[RemovedPart] = field(default_factory=list)
 

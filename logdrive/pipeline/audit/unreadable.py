@@ -8,7 +8,7 @@ from logdrive.pipeline.tables.failures import UnreadableFileError
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadableFile:
+class DamagedFile:
     """A file whose bytes a disk has changed or lost. It travels between processes."""
 
     path: str
@@ -21,7 +21,7 @@ class UnreadableFile:
         return str(UnreadableFileError(self.path, self.reason, self.remedy))
 
 
-def find_damage(path: str) -> UnreadableFile | None:
+def find_damage(path: str) -> DamagedFile | None:
     """Read the file at *path* whole; return what is wrong with it, None if nothing is.
 
     Raises `UnreadableFileError` where something else is, such as the user's permissions.
@@ -31,10 +31,10 @@ def find_damage(path: str) -> UnreadableFile | None:
     except UnreadableFileError as error:
         if not error.remedy:
             raise
-        return UnreadableFile(error.path, error.reason, error.remedy)
+        return DamagedFile(error.path, error.reason, error.remedy)
     return None
 
 
-def only_damaged(found: Iterable[UnreadableFile | None]) -> list[UnreadableFile]:
+def only_damaged(found: Iterable[DamagedFile | None]) -> list[DamagedFile]:
     """Return those of *found* that are files, in the order of their paths."""
     return sorted((one for one in found if one is not None), key=lambda one: one.path)

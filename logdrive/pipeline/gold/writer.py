@@ -29,7 +29,7 @@ from logdrive.pipeline.gold.summarize import (
     summarize_rows,
 )
 from logdrive.pipeline.tables.delta import AppendTable, create_table
-from logdrive.pipeline.tables.failures import UnreadableFileError, name_read
+from logdrive.pipeline.tables.failures import MissingFileError, name_read
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, write_file
 from logdrive.pipeline.tables.lock import make_and_lock_tables
 from logdrive.pipeline.tables.upkeep import TableUpkeep
@@ -194,9 +194,7 @@ def _read_rows(path: str) -> Iterable[pa.Table]:
             names = [name for name in SILVER_COLUMNS if name in file.schema_arrow.names]
             for batch in file.iter_batches(_BATCH_ROWS, columns=names):
                 yield pa.Table.from_batches([batch])
-    except UnreadableFileError as error:
-        if not isinstance(error.__cause__, FileNotFoundError):
-            raise
+    except MissingFileError as error:
         raise StorageError(
             f"{path} is gone: gold was left behind for longer than replaced files are kept; "
             f"{REBUILD_GOLD}"

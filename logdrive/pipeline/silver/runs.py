@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from logdrive.errors import StorageError
 from logdrive.pipeline.decode.records import FOREIGN
 from logdrive.pipeline.silver.decisions import DecisionKey
-from logdrive.pipeline.tables.failures import UnreadableFileError, name_read
+from logdrive.pipeline.tables.failures import MissingFileError, name_read
 
 KEY_COLUMNS = ("source", "path", "form")
 """The columns that decide on the format."""
@@ -57,9 +57,7 @@ def open_bronze_file(path: str) -> pq.ParquetFile:
                 pre_buffer=False,
                 page_checksum_verification=True,  # else changed bytes would go to silver
             )
-    except UnreadableFileError as error:
-        if not isinstance(error.__cause__, FileNotFoundError):
-            raise
+    except MissingFileError as error:
         raise StorageError(
             f"{path} is gone: silver was left behind for longer than replaced files are kept; make "
             "it anew with `logdrive pipeline rebuild DIR --table silver`"

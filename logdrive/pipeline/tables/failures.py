@@ -14,8 +14,8 @@ from logdrive.errors import MAKE_ROOM, StorageError, file_error_text, os_error_t
 
 _FULL: Final = os.strerror(errno.ENOSPC)  # also in messages of delta-rs
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")  # in the messages of delta-rs
-_DAMAGES: Final = (None, errno.EIO, errno.ENOENT)
-"""Numbers of errors that a file has which was changed or lost: pyarrow's own have none."""
+_DAMAGES: Final = (None, errno.EIO)
+"""Numbers of errors that a file has which was changed: pyarrow's own have none."""
 _PLACE = re.compile(r"(?P<directory>.*)/(?P<tables>bronze|silver|gold)/")
 
 
@@ -30,6 +30,10 @@ class UnreadableFileError(StorageError):
 
     def __str__(self) -> str:
         return "; ".join(filter(None, [f"{self.path} can't be read: {self.reason}", self.remedy]))
+
+
+class MissingFileError(UnreadableFileError):
+    """The file is gone."""
 
 
 class FullDiskError(StorageError):
@@ -74,11 +78,11 @@ def name_read(path: str) -> Iterator[None]:
     """
     try:
         yield
+    except FileNotFoundError as error:  # all that pyarrow's text has is a path
+        raise MissingFileError(path, "it is missing", _remedy(path)) from error
     except (pa.ArrowException, OSError) as error:
         number = error.errno if isinstance(error, OSError) else None
         said = os_error_text(error) if isinstance(error, OSError) else str(error)
-        if isinstance(error, FileNotFoundError):  # all that pyarrow's text has is a path
-            said = "it is missing"
         remedy = _remedy(path) if number in _DAMAGES else ""
         raise UnreadableFileError(path, _one_line(said), remedy) from error
     except (KeyError, UnicodeDecodeError) as error:  # names of its columns, or its labels

@@ -29,6 +29,7 @@ from logdrive.pipeline.bronze.erased import read_erased
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.schema import QUARANTINED
 from logdrive.pipeline.read.stream import StreamClient
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.write.append import OtherRowsError, append_batches, read_place
 from logdrive.pipeline.write.appender import writer_id
 from logdrive.pipeline.write.batches import BatchOrigin, NumberedBatch, cut_batches
@@ -99,7 +100,10 @@ def replay_rows(
     events, batches = open_tables(directory)
     counts = ReplayCounts()
     matching = _matching_headers(
-        batches.read_rows(_COLUMNS), where, read_beginnings(directory), _count_erased(directory)
+        batches.read_rows(_COLUMNS),
+        where,
+        read_beginnings(directory),
+        _count_erased(directory, events),
     )
     counts.rows = sum(header.rows for headers in matching.values() for header in headers)
     if dry_run or not any(matching.values()):
@@ -186,10 +190,9 @@ class _PartAppender:
         )
 
 
-def _count_erased(directory: str) -> Counter[int]:
+def _count_erased(directory: str, events: AppendTable) -> Counter[int]:
     """Return how many rows of each batch were erased."""
-    erased = read_erased(directory, open_tables(directory)[0])
-    return Counter(erased["batch"].to_pylist())
+    return Counter(read_erased(directory, events)["batch"].to_pylist())
 
 
 _COLUMNS: Final = ("batch", "segment", "offset", "bytes", "rows", "source", "received")

@@ -16,13 +16,14 @@ from logdrive.model.numbers import ABSENT
 from logdrive.net.retry import Exponential, retry_async
 from logdrive.pipeline.read.stream import StreamClient
 from logdrive.pipeline.write.create import find_or_create_stream
+from logdrive.services.pravega.client.errors import TokenError
 from logdrive.services.pravega.reader.segments import connect_segments
 from logdrive.store.errors import NoSuchSegmentError, SegmentSealedError
 
 _WAIT: Final = Exponential(0.1, 5.0)  # seconds between two attempts
 _ATTEMPTS: Final = 10
-_AGAIN: Final = (TransientError, SegmentSealedError, NoSuchSegmentError)
-"""Failures after which the stream is looked at again."""
+_AGAIN: Final = (TransientError, SegmentSealedError, NoSuchSegmentError, TokenError)
+"""Failures after which the stream is looked at again: its segments, and tokens."""
 
 
 async def keep_selection(

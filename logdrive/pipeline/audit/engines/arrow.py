@@ -23,7 +23,7 @@ from logdrive.pipeline.audit.equal_rows import ROW_COLUMNS, ComparedRows, measur
 from logdrive.pipeline.audit.file_rows import FilesProgress, map_files, read_pieces, read_source
 from logdrive.pipeline.audit.position_hash import Integers
 from logdrive.pipeline.audit.sealed_file import FileKey
-from logdrive.pipeline.audit.unreadable import UnreadableFile, find_damage
+from logdrive.pipeline.audit.unreadable import DamagedFile, find_damage
 from logdrive.pipeline.decode.schema import DAMAGED_PACK
 from logdrive.pipeline.tables.delta import AppendTable
 
@@ -49,7 +49,7 @@ class ArrowEngine:
         self._on_progress = on_progress
         self._files: dict[str, FileFigures] = {}
         self._keys: dict[str, FileKey] = {}
-        self._unreadable: list[UnreadableFile] = []
+        self._unreadable: list[DamagedFile] = []
         self._changed = False  # True: something is not in *known* yet
         self.read_files = 0
         """Files that were read."""
@@ -62,7 +62,7 @@ class ArrowEngine:
         self.known_files = len(self._files)
         new = [path for path in self._paths if path not in self._files]
         for one in map_files(_read_whole if self._full else read_figures, new):
-            if isinstance(one, UnreadableFile):
+            if isinstance(one, DamagedFile):
                 self._unreadable.append(one)
             else:
                 self._files[one.path] = one
@@ -90,7 +90,7 @@ class ArrowEngine:
             self._known.save({self._keys[path]: one for path, one in self._files.items()})
             self._changed = False
 
-    def unreadable_files(self) -> Sequence[UnreadableFile]:
+    def unreadable_files(self) -> Sequence[DamagedFile]:
         """Return the files that can't be read; see `AuditEngine`."""
         return self._unreadable
 
@@ -155,7 +155,7 @@ class ArrowEngine:
         ]
 
 
-def _read_whole(path: str) -> FileFigures | UnreadableFile:
+def _read_whole(path: str) -> FileFigures | DamagedFile:
     return find_damage(path) or read_figures(path)
 
 

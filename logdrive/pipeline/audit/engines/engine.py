@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from logdrive.pipeline.audit.unreadable import UnreadableFile
+from logdrive.pipeline.audit.unreadable import DamagedFile
 from logdrive.pipeline.tables.delta import AppendTable
 
 FIGURES: Final = (
@@ -44,7 +44,7 @@ class AuditEngine(Protocol):
         """Return `SUMS` over all rows. It is called first, and once."""
         ...
 
-    def unreadable_files(self) -> Sequence[UnreadableFile]:
+    def unreadable_files(self) -> Sequence[DamagedFile]:
         """Return the files that can't be read, in order: no answer has anything of their rows.
 
         Only an engine that was told to read all columns looks for them; any other raises where it

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from logdrive.pipeline.audit.engines.engine import FIGURES, SUMS, SourceNames
 from logdrive.pipeline.audit.position_hash import HASH_BITS
-from logdrive.pipeline.audit.unreadable import UnreadableFile, find_damage, only_damaged
+from logdrive.pipeline.audit.unreadable import DamagedFile, find_damage, only_damaged
 from logdrive.pipeline.decode.schema import (
     CHANGED,
     CUT,
@@ -55,7 +55,7 @@ class SparkEngine:
         damaged = {one.path for one in self._unreadable}
         self._rows = self._open([path for path in events.files if path not in damaged])
 
-    def _find_unreadable(self, paths: Sequence[str]) -> list[UnreadableFile]:
+    def _find_unreadable(self, paths: Sequence[str]) -> list[DamagedFile]:
         if not paths:
             return []
         tasks = min(len(paths), _MOST_TASKS)
@@ -70,7 +70,7 @@ class SparkEngine:
             return self._spark.createDataFrame([], columns)
         return self._spark.read.schema(columns).parquet(*paths)
 
-    def unreadable_files(self) -> Sequence[UnreadableFile]:
+    def unreadable_files(self) -> Sequence[DamagedFile]:
         """Return the files that can't be read; see `AuditEngine`."""
         return self._unreadable
 
