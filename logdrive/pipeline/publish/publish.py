@@ -275,6 +275,8 @@ class Publisher:
 
     def _read_mark(self, table: str) -> CopyMark | None:
         """Return what the copy says of itself, None if there is no copy of ours."""
+        if MARK not in self._objects(table):
+            return None
         data = self._bucket.read_object(f"{table}/{MARK}")
         return None if data is None else decode_mark(data)
 
