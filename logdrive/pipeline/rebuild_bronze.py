@@ -31,13 +31,12 @@ from logdrive.pipeline.bronze.beginnings import (
     read_beginnings,
 )
 from logdrive.pipeline.bronze.erased import has_erasures
-from logdrive.pipeline.bronze.tables import open_tables, table_paths
+from logdrive.pipeline.bronze.tables import has_tables, open_tables, table_paths
 from logdrive.pipeline.plan import Plan, ProgressCallback
 from logdrive.pipeline.read.connect import open_stream
 from logdrive.pipeline.resume import require_segments
 from logdrive.pipeline.run import run_pipeline
 from logdrive.pipeline.same_store import require_same_store
-from logdrive.pipeline.tables.delta import is_table
 from logdrive.pipeline.tables.leftovers import BRONZE_NEW, BRONZE_OLD
 from logdrive.pipeline.tables.lock import BACKFILL, REBUILD, lock_tables
 from logdrive.pipeline.tasks import Tasks
@@ -68,7 +67,7 @@ def check_rebuild(plan: Plan) -> RebuiltBronze:
         plan.uri, plan.tls, plan.login, plan.token, local_reads=plan.local_reads
     ) as stream:
         states = require_segments(stream, plan.shown_uri)
-        if _has_bronze(plan.directory):
+        if has_tables(plan.directory):
             batches = open_tables(plan.directory)[1]
             require_same_store(stream, batches, states, plan.shown_uri)
     if has_erasures(plan.directory):
@@ -77,7 +76,7 @@ def check_rebuild(plan: Plan) -> RebuiltBronze:
             "rebuild would bring them back"
         )
     files = 0
-    for table in open_tables(plan.directory) if _has_bronze(plan.directory) else ():
+    for table in open_tables(plan.directory) if has_tables(plan.directory) else ():
         files += len(table.files)
     for segment, (first, end) in _read_extents(plan.directory).items():
         _require_extent(segment, first, end, states)
@@ -168,7 +167,7 @@ def _begin_alike(directory: str, new: str) -> None:
 
 def _read_filled(directory: str) -> dict[str, int]:
     """Return up to where the segments were filled before the beginning of the tables there."""
-    if not _has_bronze(directory):
+    if not has_tables(directory):
         return {}
     _, batches = open_tables(directory)
     filled = {one: batches.next_offset(backfill_mark(one)) for one in read_beginnings(directory)}
@@ -177,7 +176,7 @@ def _read_filled(directory: str) -> dict[str, int]:
 
 def _count_unfilled(directory: str, states: Sequence[SegmentState]) -> int:
     """Return how many offsets of the stream lie before the beginning of the tables, unfilled."""
-    if not _has_bronze(directory):
+    if not has_tables(directory):
         return 0
     starts = {state.segment: state.start for state in states}
     return sum(
@@ -186,13 +185,9 @@ def _count_unfilled(directory: str, states: Sequence[SegmentState]) -> int:
     )
 
 
-def _has_bronze(directory: str) -> bool:
-    return all(is_table(path) for path in table_paths(directory))
-
-
 def _read_extents(directory: str) -> dict[str, tuple[int, int]]:
     """Return where the tables in *directory* begin and end in each segment that they have."""
-    if not _has_bronze(directory):
+    if not has_tables(directory):
         return {}
     events, batches = open_tables(directory)
     rows = batches.read_rows(["segment", "offset"])

@@ -4,13 +4,18 @@ import os
 
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 from logdrive.pipeline.tables.day_files import DAY
-from logdrive.pipeline.tables.delta import AppendTable, create_table, open_table
+from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, open_table
 
 
 def table_paths(directory: str) -> tuple[str, str]:
     """Return the paths of the tables `events` and `batches` of *directory*."""
     bronze = os.path.join(os.path.abspath(directory), "bronze")
     return os.path.join(bronze, "events"), os.path.join(bronze, "batches")
+
+
+def has_tables(directory: str) -> bool:
+    """Return whether *directory* has both tables: a run killed amid making them leaves one."""
+    return all(is_table(path) for path in table_paths(directory))
 
 
 def open_tables(directory: str) -> tuple[AppendTable, AppendTable]:

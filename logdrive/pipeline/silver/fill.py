@@ -13,10 +13,9 @@ from logdrive.errors import TransientError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.net.retry import Backoff, Exponential
-from logdrive.pipeline.bronze.tables import table_paths
+from logdrive.pipeline.bronze.tables import has_tables
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.writer import Silver, StepCounts
-from logdrive.pipeline.tables.delta import is_table
 from logdrive.pipeline.tables.failures import FullDiskError, failure_text
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.tasks import InThreads, StoppedError, Tasks, stopping_on
@@ -156,7 +155,7 @@ class SilverFollower:
         Does nothing where there is no bronze yet. Raises as `fill_silver` does.
         """
         if not self._is_open:
-            if not is_table(table_paths(self._directory)[0]):
+            if not has_tables(self._directory):
                 return SilverTotals()
             self._held.enter_context(self._silver)
             self._is_open = True

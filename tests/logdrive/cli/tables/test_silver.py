@@ -1,10 +1,14 @@
 """`pipeline silver` and `pipeline rebuild` as a user meets them."""
 
+import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from deltalake import DeltaTable
 
 from logdrive.cli.pipeline import pipeline
 from tests.logdrive.pipeline.segments import STREAM, Segment
@@ -110,6 +114,40 @@ def test_a_run_fills_silver_too(tmp_path: Path) -> None:
     assert said[0].startswith("0 events of 0 batches")
     assert said[1] == f"silver: {rows - 2:,} rows, 2 quarantined, 0 sent again"
     assert json.loads(call(*run, "--silver", "--json").stdout)["silver"]["rows"] == 0
+
+
+def making_at_most(count: int) -> Callable[..., DeltaTable]:
+    """Return what makes tables and ends the process once *count* are made."""
+    make, made = DeltaTable.create, itertools.count(1)
+
+    def make_table(*arguments: Any, **more: Any) -> DeltaTable:
+        table = make(*arguments, **more)
+        if table.version() == 0 and next(made) == count:
+            raise SystemExit(9)
+        return table
+
+    return make_table
+
+
+def test_a_run_that_ended_after_any_of_its_tables_was_made_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where it is killed there: some of the tables are there, and the others are not."""
+    segment = Segment(name=f"{STREAM}/0.#epoch.0")
+    grow(tmp_path / "unused", segment, 0)
+    address = store(tmp_path / "store", segment)
+    for last in itertools.count(1):
+        directory = tmp_path / f"tables{last}"
+        run = ["run", "--from", address, "--to", str(directory), "--once", "--silver"]
+        with monkeypatch.context() as patched:
+            patched.setattr(DeltaTable, "create", making_at_most(last))
+            ended = CliRunner().invoke(pipeline, run)
+        call(*run)
+        assert silver_rows(directory) == bronze_rows(directory) == bronze_rows(tmp_path / "unused")
+        if ended.exit_code == 0:
+            break
+        assert ended.exit_code == 9
+    assert last > 4
 
 
 def test_a_run_says_what_it_quarantined_by_format_and_reason(tmp_path: Path) -> None:
