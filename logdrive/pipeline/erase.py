@@ -8,6 +8,7 @@ finishes the one that was recorded.
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,8 @@ from logdrive.pipeline.bronze.erased import (
     ERASURE,
     FINISHED,
     PLACES,
+    Erasure,
+    find_unfinished,
     has_erasures,
     open_erased,
 )
@@ -67,6 +70,10 @@ class ErasedCounts:
     """Whether gold was dropped."""
     leftovers: Sequence[str] = ()
     """What interrupted commands had left, and was deleted: directories, relative to DIR."""
+    finished: Erasure | None = None
+    """An earlier erasure that was interrupted, and is finished by this one, before its own rows:
+    what it had left in tables is among *tables*, too.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,28 +115,46 @@ def erase_rows(
     """
     with _locked(directory, clock, disk):
         erased = open_erased(directory)
-        number = erased.mark(ERASURE) or 0
-        if (erased.mark(FINISHED) or 0) < number:
-            _finish(directory, erased, number, disk)
+        number, before = erased.mark(ERASURE) or 0, ErasedCounts(0, 0, {})
+        if (unfinished := find_unfinished(directory)) is not None:
+            before = replace(_finish(directory, erased, number, disk), finished=unfinished)
         rows = places_of(directory, where)
         if not rows.num_rows:
             # what was left before an earlier erasure may have the rows of that one
             left = remove_leftovers(directory) if number else []
-            return ErasedCounts(0, 0, {}, leftovers=left)
+            return replace(before, leftovers=[*before.leftovers, *left])
         number += 1
         staged = write_file(erased.path, _record(rows, number, clock.now_ms(), by, why))
         erased.add_files([staged] if staged else [], {}, None, {ERASURE: number})
         faults.reach("pipeline.erase.after_record")
-        done = _finish(directory, erased, number, disk)
+        done = _add(before, _finish(directory, erased, number, disk))
         return replace(done, rows=rows.num_rows, sources=_count_sources(rows))
 
 
+def _add(first: ErasedCounts, then: ErasedCounts) -> ErasedCounts:
+    """Return *first* and what *then* has removed besides."""
+    return replace(
+        first,
+        tables=dict(Counter(first.tables) + Counter(then.tables)),
+        gold=first.gold or then.gold,
+        leftovers=[*first.leftovers, *then.leftovers],
+    )
+
+
 def find_erased(directory: str, where: str) -> ErasedCounts:
-    """Return what `erase_rows` would remove from bronze, and which leftovers it would delete."""
+    """Return what `erase_rows` would remove from bronze, which leftovers it would delete, and which
+    erasure it would finish.
+    """
     rows = places_of(directory, where)
     erases = rows.num_rows or has_erasures(directory)
     left = find_leftovers(directory) if erases else []
-    return ErasedCounts(rows.num_rows, _count_sources(rows), {}, leftovers=left)
+    return ErasedCounts(
+        rows.num_rows,
+        _count_sources(rows),
+        {},
+        leftovers=left,
+        finished=find_unfinished(directory),
+    )
 
 
 def sample_erased(directory: str, where: str, count: int) -> MatchedRows:

@@ -74,7 +74,8 @@ def audit(
     Lists the bytes that were, and then exits with 1; with --deep also if a pack of the stream can't
     be opened, or does not hold what its header says, or if a part of the stream can't be read; with
     --against also if a file has other bytes than the tables, or more, or less. Where there are
-    silver tables, each row of bronze must be one row of them, or it exits with 1, too.
+    silver tables, each row of bronze must be one row of them, or it exits with 1, too; so it does
+    while an erasure is not finished, during which silver is not judged.
 
     Of tables that begin at a time it proves what was received since, and says so, until `pipeline
     backfill` has filled what lies before.
@@ -97,8 +98,10 @@ def audit(
 
         compared = compare_files(directory, files, compared_source)
     verdict, read = audit_tables(directory, engine)
-    # rows that can't be read add up with nothing
-    balance = None if verdict.unreadable else balance_tables(directory, full=engine.full)
+    balance = None
+    # rows that can't be read add up with nothing, and silver may still have those being erased
+    if not verdict.unreadable and verdict.unfinished_erasure is None:
+        balance = balance_tables(directory, full=engine.full)
     if as_json:
         emit_json(verdict.as_json() | _figures(read, found, compared, balance))
     else:
@@ -112,6 +115,7 @@ def audit(
         all(one.same for one in compared),
         found is None or found.whole,
         balance is None or balance.adds_up,
+        verdict.unfinished_erasure is None,
     )
     return 0 if complete and all(fine) else _INCOMPLETE
 

@@ -98,6 +98,9 @@ def erase(
 def _print_counts(counts: "ErasedCounts", would: str = "") -> None:
     """Print what was erased, or *would* be."""
     print(f"{counts.rows:,} rows of {counts.sources:,} sources {would}erased")
+    if counts.finished is not None:
+        before = f"{counts.finished.rows:,} rows {counts.finished.who}"
+        print(f"the erasure of {before}, which was interrupted, {would or 'is '}finished")
     for name, rows in counts.tables.items():
         print(f"  {name}: {rows:,}")
     if counts.gold:

@@ -37,7 +37,13 @@ from logdrive.pipeline.bronze.beginnings import (
     read_beginnings,
     time_text,
 )
-from logdrive.pipeline.bronze.erased import Erasure, erased_path, list_erasures, read_erased
+from logdrive.pipeline.bronze.erased import (
+    Erasure,
+    erased_path,
+    find_unfinished,
+    list_erasures,
+    read_erased,
+)
 from logdrive.pipeline.bronze.removed import (
     PLACE_COLUMNS,
     RemovedPart,
@@ -112,6 +118,8 @@ class Verdict:
     unreadable: list[DamagedFile] = field(default_factory=list)
     # parts of the stream that no row has: sources that were in them alone are named nowhere
     removed: list[RemovedPart] = field(default_factory=list)
+    # recorded, but tables may still have its rows: it runs now, or was interrupted
+    unfinished_erasure: Erasure | None = None
 
     @property
     def removed_bytes(self) -> int:
@@ -149,7 +157,8 @@ class Verdict:
             del source["complete_since"]
             source["heard"] = whole.heard_at or None
             source["complete_at"] = whole.complete_at or None
-        for erasure in values["erasures"]:
+        unfinished = values["unfinished_erasure"]
+        for erasure in (*values["erasures"], *([unfinished] if unfinished else [])):
             erasure["at"] = erasure["at"].isoformat()
         return values | {
             "removed_bytes": self.removed_bytes,
@@ -189,7 +198,8 @@ def audit(
     letters = read_dead_letters(batches) if has_letters(headers) else []
     judged = verdict(sources, proof, doubles, continuing, letters)
     date_complete_parts(sources, heads)
-    judged = replace(judged, erasures=list_erasures(erased))
+    unfinished = find_unfinished(directory)
+    judged = replace(judged, erasures=list_erasures(erased), unfinished_erasure=unfinished)
     if unreadable := list(engine.unreadable_files()):
         judged = replace(judged, complete=False, unreadable=unreadable)
     if removed := find_removed(directory, headers, unfilled):

@@ -128,10 +128,12 @@ def _remarks(verdict: Verdict) -> Iterator[str]:
     if verdict.redacted_events:
         yield f"{_counted(verdict.redacted_events, 'event')} redacted by rules of the agents"
     for erasure in verdict.erasures:
-        why = f" ({erasure.why})" if erasure.why else ""
+        yield f"{_counted(erasure.rows, 'row')} of these erased {erasure.who}"
+    if verdict.unfinished_erasure is not None:
+        one = verdict.unfinished_erasure
         yield (
-            f"{_counted(erasure.rows, 'row')} of these erased at "
-            f"{erasure.at:%Y-%m-%d %H:%M:%S}+00:00 by {erasure.by}{why}"
+            f"AN ERASURE OF {_counted(one.rows, 'row')} {one.who} is not finished, and tables may "
+            "still have them: unless it runs now, run `logdrive pipeline erase` again"
         )
     if verdict.dismissed_dead_letters:
         yield f"{_counted(verdict.dismissed_dead_letters, 'dead letter')} dismissed"

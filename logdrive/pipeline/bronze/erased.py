@@ -49,6 +49,12 @@ class Erasure:
     rows: int
     sources: int
 
+    @property
+    def who(self) -> str:
+        """When it was recorded, by whom, and why, as text."""
+        why = f" ({self.why})" if self.why else ""
+        return f"at {self.at:%Y-%m-%d %H:%M:%S}+00:00 by {self.by}{why}"
+
 
 def erased_path(directory: str) -> str:
     """Return where the table `erased` of *directory* is, or would be."""
@@ -89,6 +95,22 @@ def read_erased(directory: str, events: AppendTable) -> pa.Table:
     table = open_table(erased_path(directory), ERASED_SCHEMA)
     rows = table.read_rows(ERASED_SCHEMA.names, pc.field("erasure") <= last)
     return rows.cast(plain_schema(ERASED_SCHEMA))
+
+
+def find_unfinished(directory: str) -> Erasure | None:
+    """Return the erasure that was recorded, but which not all tables in *directory* have seen.
+
+    None if there is none. Raises `StorageError`.
+    """
+    path = erased_path(directory)
+    if not is_table(path):
+        return None
+    table = open_table(path, ERASED_SCHEMA)
+    last = table.mark(ERASURE) or 0
+    if (table.mark(FINISHED) or 0) == last:
+        return None
+    rows = table.read_rows(ERASED_SCHEMA.names, pc.field("erasure") == last)
+    return list_erasures(rows.cast(plain_schema(ERASED_SCHEMA)))[0]
 
 
 def list_erasures(rows: pa.Table) -> list[Erasure]:

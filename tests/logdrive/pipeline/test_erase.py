@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from deltalake import DeltaTable
 
 from logdrive.cli.pipeline import pipeline
@@ -168,13 +168,56 @@ def test_an_erasure_that_crashed_is_finished_by_the_next(
     with pytest.raises(Crash):
         erase(tables)
     monkeypatch.setattr(faults, "on_reach", None)
-    assert audit(str(tables)).complete, "at any moment"
-    assert erase(tables, "message = 'no such line'").rows == 0
+    begun = audit(str(tables))
+    assert begun.complete, "at any moment"
+    assert begun.unfinished_erasure is not None
+    assert begun.unfinished_erasure.rows == 4
+    done = erase(tables, "message = 'no such line'")
+    assert (done.rows, done.finished) == (0, begun.unfinished_erasure)
     assert files_with_secret(tables) == []
     assert silver_rows(tables) == bronze_rows(tables)
     verdict = audit(str(tables))
     assert verdict.complete
     assert [one.rows for one in verdict.erasures] == [4]
+    assert verdict.unfinished_erasure is None
+
+
+def test_an_interrupted_erasure_is_told_until_it_is_finished(
+    tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silver is not blamed for rows that are on their way out of it."""
+
+    class Crash(BaseException):
+        pass
+
+    def reached(name: str) -> None:
+        if name == "pipeline.erase.between_tables":  # between bronze and silver
+            raise Crash(name)
+
+    def call(*arguments: str) -> Result:
+        return CliRunner().invoke(
+            pipeline, [*arguments[:1], str(tables), *arguments[1:]], standalone_mode=False
+        )
+
+    other = ("erase", "--where", "message = 'no such line'", "--yes")
+    monkeypatch.setattr(faults, "on_reach", reached)
+    with pytest.raises(Crash):
+        erase(tables)
+    monkeypatch.setattr(faults, "on_reach", None)
+    judged = call("audit")
+    assert judged.return_value == 1
+    assert "AN ERASURE OF 4 rows at " in judged.output
+    assert "ADD UP" not in judged.output
+    assert json.loads(call("audit", "--json").output)["unfinished_erasure"]["rows"] == 4
+    said = dry_run(tables)
+    assert said.startswith("0 rows of 0 sources would be erased\nthe erasure of 4 rows at ")
+    assert "which was interrupted, would be finished" in said
+    finished = call(*other)
+    assert "by ann (ticket 17), which was interrupted, is finished\n" in finished.output
+    assert "  bronze/events: " not in finished.output, "its rows were gone from there"
+    assert "  silver/text: 2\n" in finished.output
+    assert call("audit").return_value == 0
+    assert files_with_secret(tables) == []
 
 
 def test_tables_with_lines_that_silver_lacks_are_refused(tables: Path) -> None:
