@@ -209,6 +209,8 @@ def test_an_interrupted_erasure_is_told_until_it_is_finished(
     assert "AN ERASURE OF 4 rows at " in judged.output
     assert "ADD UP" not in judged.output
     assert json.loads(call("audit", "--json").output)["unfinished_erasure"]["rows"] == 4
+    shown = render_report(str(tables), audit(str(tables)))
+    assert "They can't be compared with bronze: they may still have rows of an erasure" in shown
     said = dry_run(tables)
     assert said.startswith("0 rows of 0 sources would be erased\nthe erasure of 4 rows at ")
     assert "which was interrupted, would be finished" in said
