@@ -30,6 +30,10 @@ give each further host its own with `logdrive certs {directory} --client NAME`.
 Only their owner can read the keys: `chown` them to the user that runs the receiver or agent.
 """
 _REMEDY = "choose another directory, add a client with --client NAME, or replace all with --force"
+_REMEDY_WITHOUT_CA = (
+    "and no ca.pem: choose another directory, or replace all with --force if they are what is left "
+    "of an earlier try"
+)
 _KEY_GONE = (
     "{key} is missing: clients can only be added where the CA's key is. Run this in the directory "
     "that it was moved to, with ca.pem beside it"
@@ -108,7 +112,8 @@ def certs(
     """
     now = datetime.fromtimestamp(SystemClock().now_ms() / 1000, UTC)
     # an existing CA is kept: replacing it would void all certificates that it signed
-    adding = bool(clients) and not force and os.path.lexists(os.path.join(directory, FILES[0]))
+    there = os.path.lexists(os.path.join(directory, FILES[0]))
+    adding = bool(clients) and not force and there
     if bundle is not None:
         _check_bundle(bundle, clients)
 
@@ -122,6 +127,8 @@ def certs(
         if bundle is not None:
             _write_client_bundle(bundle, directory, paths, clients[0])
     except FileExistsError as error:
+        if not there:
+            raise click.UsageError(f"{error.args[0]} exists, {_REMEDY_WITHOUT_CA}") from error
         raise click.UsageError(
             f"{error.args[0]} exists already: {_REMEDY_FOR_CLIENT if adding else _REMEDY}"
         ) from error

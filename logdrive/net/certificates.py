@@ -72,7 +72,9 @@ def write_certificates(
         authority, names[0], names, usage=ExtendedKeyUsageOID.SERVER_AUTH, now=now, days=days
     )
     clients = [_client(authority, name, now=now, days=days) for name in (client, *more_clients)]
-    for path, issued in zip([*paths[::2], *added[::2]], (authority, server, *clients), strict=True):
+    # the CA last: where it is, all others are
+    first, *others = [*paths[::2], *added[::2]]
+    for path, issued in zip([*others, first], (server, *clients, authority), strict=True):
         _write_both(path, issued)
     return paths + added
 
@@ -147,8 +149,8 @@ def _client_paths(directory: str, clients: Sequence[str]) -> list[str]:
 
 
 def _write_both(path: str, issued: Issued) -> None:
-    _write(path, issued.certificate_pem, 0o644)
     _write(f"{path.removesuffix('.pem')}.key", issued.key_pem, 0o600)
+    _write(path, issued.certificate_pem, 0o644)  # where it is, its key is
 
 
 def issue_authority(name: str, *, now: datetime, days: int) -> Issued:

@@ -1,6 +1,9 @@
 """`logdrive certs`: certificates work at once, keys are private, and no file is overwritten."""
 
 import asyncio
+import errno
+import itertools
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -58,6 +61,30 @@ def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     assert (tmp_path / "ca.key").read_bytes() == before
     assert make(str(tmp_path), "--force")[0] == 0
     assert (tmp_path / "ca.key").read_bytes() != before
+
+
+@pytest.mark.parametrize("room", range(len(FILES)))
+def test_a_try_that_the_disk_had_no_room_for_leaves_no_ca_that_lacks_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    replace, replaced = os.replace, itertools.count()
+
+    def fill_up(old: str, new: str) -> None:
+        if next(replaced) == room:
+            raise OSError(errno.ENOSPC, "no room", new)
+        replace(old, new)
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "replace", fill_up)
+        code, output = make(str(tmp_path))
+        assert (code, "no room" in output) == (1, True), output
+    assert not (tmp_path / "ca.pem").exists()
+    code, output = make(str(tmp_path), "--client", "web-1")
+    if room:
+        assert code == 2
+        assert "exists, and no ca.pem: " in output
+        assert make(str(tmp_path), "--client", "web-1", "--force")[0] == 0
+    assert {*FILES} <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_a_directory_that_cannot_be_made_is_one_message(tmp_path: Path) -> None:
