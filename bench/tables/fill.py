@@ -26,6 +26,7 @@ from logdrive.model.units import MIB
 
 _LIMIT_SECONDS = 600.0
 _LOOK_SECONDS = 0.02
+_LOOKS_A_USAGE = 10  # looks at the table's log for one at the processes, which takes a millisecond
 LARGE_BYTES = 32 * MIB
 """Raw bytes of a commit that several tasks have written (`[spark] driver_bytes`)."""
 _PIPELINE = """
@@ -70,7 +71,10 @@ def _network(store: Path, setting: Setting) -> Iterator[str]:
 
 
 class _Watch:
-    """Looks at a pipeline while it fills the table *events*: usage at each commit, peak memory."""
+    """Looks at a pipeline while it fills the table *events*: usage at each commit, peak memory.
+
+    What it takes itself is little: both cores are the pipeline's, as they are the peer's.
+    """
 
     def __init__(self, pid: int, events: Path) -> None:
         self._pid = pid
@@ -78,12 +82,20 @@ class _Watch:
         # usage when each version of the table was seen first
         self.seen: list[TreeUsage] = []
         self.peak = 0
+        # how many entries the table's log had, and how many looks ago that was
+        self._entries, self._since = 0, 0
 
     def look(self) -> None:
+        entries = sum(1 for _ in (self._events / "_delta_log").glob("*.json"))
+        self._since += 1
+        if entries == self._entries and self._since < _LOOKS_A_USAGE:
+            return
         usage = tree_usage(self._pid)
         self.peak = max(self.peak, usage.rss)
-        there = len(commits(self._events))
-        self.seen += [usage] * (there - len(self.seen))
+        if entries != self._entries:
+            there = len(commits(self._events))
+            self.seen += [usage] * (there - len(self.seen))
+        self._entries, self._since = entries, 0
 
 
 def _run(

@@ -156,8 +156,9 @@ class MicroBatches:
         tasks = self._chooser.choose(size)
         if tasks is None:  # told to stop
             return None
-        if len(ranges) < tasks.slots:  # a part for each
-            planner.range_raw_bytes = -(-size // tasks.slots)
+        parts = -(-len(ranges) // tasks.slots) * tasks.slots
+        if len(ranges) < parts:  # of about one size, so that no slot is idle at the end
+            planner.range_raw_bytes = -(-size // parts)
             ranges = planner.cut_ranges(at, reached)
         written = self._write(tasks, planner.stream, ranges, threads)
         place = DRIVER if isinstance(tasks, InProcess | InThreads) else SPARK
