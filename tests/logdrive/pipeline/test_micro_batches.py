@@ -12,6 +12,7 @@ import pytest
 
 from bench.processes import free_port
 from logdrive.errors import StorageError, TransientError, UnavailableError
+from logdrive.pipeline import choose_tasks, micro_batches
 from logdrive.pipeline.bronze.rebuild import source_pieces
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import Bronze
@@ -101,6 +102,29 @@ def test_the_next_micro_batch_is_written_while_one_is_committed(
     outcome = run_pipeline(plan(tmp_path), threading.Event(), tasks=tasks)
     assert outcome.micro_batches == len(tasks.parts) > 5
     assert set(tasks.parts[:-1]) == {2}, "a part for each slot"
+    assert all_is_there(tmp_path)
+
+
+def test_ranges_of_a_micro_batch_are_as_many_as_keep_all_slots_busy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = len(lines("a", 0, TURNS * 50))
+    monkeypatch.setattr(
+        micro_batches, "_RANGE_BYTES", whole * 2 // 5
+    )  # three, of which one is small
+    sizes: list[int] = []
+
+    class Measured(Elsewhere):
+        def run(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+            sizes.extend(item.range.raw_bytes for item in items if isinstance(item, RangeTask))
+            return super().run(work, items)
+
+    tasks = Measured()
+    # all at once: the first micro-batches are small else
+    monkeypatch.setattr(choose_tasks, "_FIRST_BYTES", 1 << 30)
+    run_pipeline(plan(tmp_path, max_bytes_per_batch=1 << 30), threading.Event(), tasks=tasks)
+    assert tasks.parts == [4]
+    assert max(sizes) < whole / 3
     assert all_is_there(tmp_path)
 
 
