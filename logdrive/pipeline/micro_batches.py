@@ -30,7 +30,7 @@ from logdrive.pipeline.tables.files import remove_labelled
 from logdrive.pipeline.tasks import InProcess, InThreads, StoppedError, Tasks, stopping_on
 from logdrive.services.reader import ServiceReader
 
-_RANGE_BYTES = 128 * MIB  # raw bytes of one task's range: files of that are worth no join
+_RANGE_BYTES = 128 * MIB  # raw bytes of one task's range, at most: such files are seldom joined
 _QUIET_SECONDS = 10.0  # without anything new, after which looks become rarer
 _QUIET_LOOK_SECONDS = 1.0  # between two of these: each is a connection, and a request to a service
 _AT_A_TIME = 2  # micro-batches: one is written while the one before it is committed

@@ -27,7 +27,7 @@ class Killer:
         need_program("gcc")
         self._library = directory / "before_operation.so"
         self._log = directory / "operations"
-        flags = ["-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
+        flags = ["-O1", "-U_FORTIFY_SOURCE", "-Wall", "-Werror", "-shared", "-fPIC"]
         subprocess.run(["gcc", *flags, _SOURCE, "-ldl", "-o", self._library], check=True)
 
     def list_operations(self, command: list[str], below: Path) -> list[Operation]:
