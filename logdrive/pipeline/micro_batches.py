@@ -157,8 +157,10 @@ class MicroBatches:
         if tasks is None:  # told to stop
             return None
         parts = -(-len(ranges) // tasks.slots) * tasks.slots
-        if len(ranges) < parts:  # of about one size, so that no slot is idle at the end
-            planner.range_raw_bytes = -(-size // parts)
+        even = -(-size // parts)  # a size with which no slot is idle at the end
+        # small ranges of many segments stay whole: each is a file
+        if len(ranges) < tasks.slots or even >= _RANGE_BYTES // 2:
+            planner.range_raw_bytes = even
             ranges = planner.cut_ranges(at, reached)
         written = self._write(tasks, planner.stream, ranges, threads)
         place = DRIVER if isinstance(tasks, InProcess | InThreads) else SPARK

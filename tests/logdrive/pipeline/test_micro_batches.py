@@ -22,7 +22,7 @@ from logdrive.pipeline.range_task import RangeTask
 from logdrive.pipeline.read.planner import Planner
 from logdrive.pipeline.run import run_pipeline
 from logdrive.pipeline.tasks import Item, Result
-from tests.logdrive.pipeline.segments import Segment, lines, source_id
+from tests.logdrive.pipeline.segments import STREAM, Segment, lines, source_id
 from tests.logdrive.pipeline.stopping import StopAfter
 from tests.logdrive.pipeline.storing import store
 
@@ -126,6 +126,23 @@ def test_ranges_of_a_micro_batch_are_as_many_as_keep_all_slots_busy(
     assert tasks.parts == [4]
     assert max(sizes) < whole / 3
     assert all_is_there(tmp_path)
+
+
+def test_small_ranges_of_several_segments_stay_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each part would be a file, for the sake of a moment in which a slot is idle."""
+    segments = [Segment(name=f"{STREAM}/{number}.#epoch.0") for number in range(3)]
+    for number, segment in enumerate(segments):
+        at = 0
+        for turn in range(10 * (number + 1)):
+            at = segment.packed(f"s{number}", lines(f"s{number}", turn * 50, 50), at)
+    uri = store(tmp_path / "store", *segments)
+    monkeypatch.setattr(choose_tasks, "_FIRST_BYTES", 1 << 30)
+    tasks = Elsewhere()
+    planned = Plan(uri=uri, directory=str(tmp_path / "tables"), once=True, driver_bytes=0)
+    assert run_pipeline(planned, threading.Event(), tasks=tasks).there
+    assert tasks.parts == [3]
 
 
 def test_a_commit_that_fails_leaves_no_files_of_the_next_micro_batch(
