@@ -39,6 +39,12 @@ class Cramped:
         self.pki, self.disk, self.installation = pki, disk, installation
         self.promised = Promised("dns:client.example")
         self.receiver: Process = installation.receiver()
+        # it takes connections before it says so, which is none of the lines that are counted
+        _until(
+            lambda: "event=listening" in self.receiver.said(),
+            30,
+            "the receiver does not say that it listens",
+        )
         self.said = Said(self.receiver.log)
 
     async def native(self) -> NativePeer:
