@@ -121,8 +121,9 @@ def erase_rows(
         rows = places_of(directory, where)
         if not rows.num_rows:
             # what was left before an earlier erasure may have the rows of that one
-            left = remove_leftovers(directory) if number else []
-            return replace(before, leftovers=[*before.leftovers, *left])
+            if number and unfinished is None:
+                before = replace(before, leftovers=remove_leftovers(directory))
+            return before
         number += 1
         staged = write_file(erased.path, _record(rows, number, clock.now_ms(), by, why))
         erased.add_files([staged] if staged else [], {}, None, {ERASURE: number})

@@ -59,7 +59,12 @@ class Everywhere:
         place = self._root / name
         if self.begun.exists():
             shutil.copytree(self.begun, place)
-        return command("pipeline", *(str(place) if each == "DIR" else each for each in call)), place
+        return command("pipeline", *placed(call, place)), place
+
+
+def placed(call: list[str], place: Path) -> list[str]:
+    """Return the arguments *call*, with *place* for "DIR"."""
+    return [str(place) if each == "DIR" else each for each in call]
 
 
 @pytest.fixture
@@ -68,8 +73,7 @@ def everywhere(tmp_path: Path) -> Everywhere:
 
 
 def run_again(call: list[str], place: Path) -> None:
-    arguments = [str(place) if each == "DIR" else each for each in call]
-    ended = CliRunner().invoke(pipeline, arguments)
+    ended = CliRunner().invoke(pipeline, placed(call, place))
     assert ended.exception is None, (ended.exception, ended.output)
 
 
@@ -101,16 +105,21 @@ def filled(everywhere: Everywhere, tmp_path: Path) -> Path:
     return everywhere.begun
 
 
-def test_a_first_run_killed_anywhere_goes_on(
-    everywhere: Everywhere, tmp_path: Path, address: str
-) -> None:
+def kill_runs(everywhere: Everywhere, address: str, expected: Path, least: int) -> None:
+    """Kill `run --silver` everywhere; a second run must do the rest of what *expected* has."""
     call = ["run", "--from", address, "--to", "DIR", "--once", "--silver"]
 
     def judge(place: Path) -> None:
         run_again(call, place)
-        require_all(place, tmp_path / "expected")
+        require_all(place, expected)
 
-    everywhere.run(call, judge, least=60)
+    everywhere.run(call, judge, least)
+
+
+def test_a_first_run_killed_anywhere_goes_on(
+    everywhere: Everywhere, tmp_path: Path, address: str
+) -> None:
+    kill_runs(everywhere, address, tmp_path / "expected", least=60)
 
 
 def test_a_run_killed_anywhere_while_it_joins_files_goes_on(
@@ -124,13 +133,7 @@ def test_a_run_killed_anywhere_while_it_joins_files_goes_on(
             fill(everywhere.begun)
     address = store(tmp_path / "store", segment)
     catch_up(tmp_path / "expected", segment)
-    call = ["run", "--from", address, "--to", "DIR", "--once", "--silver"]
-
-    def judge(place: Path) -> None:
-        run_again(call, place)
-        require_all(place, tmp_path / "expected")
-
-    everywhere.run(call, judge, least=30)
+    kill_runs(everywhere, address, tmp_path / "expected", least=30)
     assert len(open_tables(str(everywhere.whole))[0].files) < JOIN_FILES
 
 

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -73,6 +75,24 @@ def files_with_secret(directory: Path) -> list[str]:
     return found
 
 
+class Crash(BaseException):
+    """Ends what a test does, as a kill would."""
+
+
+@contextmanager
+def crashing_at(point: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """End what is done inside the context at the fault point *point*, which it must reach."""
+
+    def reached(name: str) -> None:
+        if name == point:
+            raise Crash(name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(faults, "on_reach", reached)
+        with pytest.raises(Crash):
+            yield
+
+
 @pytest.fixture
 def tables(tmp_path: Path) -> Path:
     grow(tmp_path, Segment())
@@ -125,19 +145,10 @@ def test_silver_goes_on_after_an_erasure(tables: Path) -> None:
 def test_bronze_is_judged_while_silver_is_made_anew_after_an_erasure(
     tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Crash(BaseException):
-        pass
-
-    def reached(name: str) -> None:
-        if name == "pipeline.silver.after_files":
-            raise Crash(name)
-
     erase(tables)
     drop_silver(str(tables), SystemDisk())
-    monkeypatch.setattr(faults, "on_reach", reached)
-    with pytest.raises(Crash):
+    with crashing_at("pipeline.silver.after_files", monkeypatch):
         fill(tables)
-    monkeypatch.setattr(faults, "on_reach", None)
 
     said = CliRunner().invoke(pipeline, ["audit", str(tables)], standalone_mode=False)
     assert said.return_value == 0, said.output
@@ -157,17 +168,8 @@ def test_bronze_is_judged_while_silver_is_made_anew_after_an_erasure(
 def test_an_erasure_that_crashed_is_finished_by_the_next(
     tables: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    class Crash(BaseException):
-        pass
-
-    def reached(name: str) -> None:
-        if name == point:
-            raise Crash(name)
-
-    monkeypatch.setattr(faults, "on_reach", reached)
-    with pytest.raises(Crash):
+    with crashing_at(point, monkeypatch):
         erase(tables)
-    monkeypatch.setattr(faults, "on_reach", None)
     begun = audit(str(tables))
     assert begun.complete, "at any moment"
     assert begun.unfinished_erasure is not None
@@ -187,23 +189,15 @@ def test_an_interrupted_erasure_is_told_until_it_is_finished(
 ) -> None:
     """Silver is not blamed for rows that are on their way out of it."""
 
-    class Crash(BaseException):
-        pass
-
-    def reached(name: str) -> None:
-        if name == "pipeline.erase.between_tables":  # between bronze and silver
-            raise Crash(name)
-
     def call(*arguments: str) -> Result:
         return CliRunner().invoke(
             pipeline, [*arguments[:1], str(tables), *arguments[1:]], standalone_mode=False
         )
 
     other = ("erase", "--where", "message = 'no such line'", "--yes")
-    monkeypatch.setattr(faults, "on_reach", reached)
-    with pytest.raises(Crash):
+    # between bronze and silver
+    with crashing_at("pipeline.erase.between_tables", monkeypatch):
         erase(tables)
-    monkeypatch.setattr(faults, "on_reach", None)
     judged = call("audit")
     assert judged.return_value == 1
     assert "AN ERASURE OF 4 rows at " in judged.output
