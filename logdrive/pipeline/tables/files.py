@@ -14,12 +14,14 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from logdrive.errors import StorageError
 from logdrive.pipeline.decode.schema import LABEL
 from logdrive.pipeline.tables.failures import name_written
+from logdrive.pipeline.tables.parquet.writer import ParquetFileWriter
 
 _PACKED = ("ordinal", "start", "end")  # columns that rise: encoded as deltas
 _REPEATED = ("batch", "offset", "received")  # the same in all rows of a batch
-_TEXTS = ("message", "fields", "rest", "error", "stack")  # each value is another one
+_TEXTS = frozenset(("message", "fields", "rest", "error", "stack"))  # each value is another one
 _COUNTED = ("batch", "offset", "start", "end", "received")  # with statistics
 _DICTIONARIES = {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}  # encodings
 _LEVELS = {"zstd": 1}  # compression -> its level, if not the default
@@ -70,7 +72,7 @@ class EventFile:
             if partition:
                 os.makedirs(os.path.dirname(self._path), exist_ok=True)
             try:
-                self._writer = pq.ParquetWriter(self._path, schema, **options)
+                self._file = ParquetFileWriter(self._path, schema, options, _TEXTS)
             except OSError:  # its first bytes do not fit the disk
                 with suppress(FileNotFoundError):
                     os.unlink(self._path)
@@ -85,7 +87,7 @@ class EventFile:
         """Add *table* as one row group."""
         if table.num_rows:  # an empty row group would be of no use to readers
             with name_written(self._path):
-                self._writer.write_table(table, row_group_size=table.num_rows)
+                self._file.write_row_group(table)
             self.rows += table.num_rows
 
     def __exit__(
@@ -94,17 +96,16 @@ class EventFile:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if error is not None or not self.rows:
+            self._file.abandon()
+            os.unlink(self._path)
+            return
         try:
             with name_written(self._path):
-                self._writer.close()
-        except OSError:  # the end of the file does not fit the disk
+                self._file.finish()
+        except (OSError, StorageError):  # the end of the file does not fit the disk
             os.unlink(self._path)
-            if error is None:
-                raise
-            return
-        if error is not None or not self.rows:
-            os.unlink(self._path)
-            return
+            raise
         with name_written(self._path):
             sync_file(self._path)
             if self._partition:  # the directory of a new day

@@ -22,6 +22,7 @@ KERNEL = Path(__file__).parents[3] / "logdrive" / "kernel"
         ("loops", []),
         ("loops", ["-U__SSE2__"]),
         ("text_loops", []),
+        ("page_loops", []),
         ("s2_loops", []),
         ("iggy_loops", []),
     ],
