@@ -12,7 +12,7 @@ from logdrive.pipeline.spark.background import BackgroundSpark
 from logdrive.pipeline.tasks import InProcess, Tasks
 
 _FIRST_BYTES = 4 * MIB  # limit on the first micro-batch, so that rows come early
-_GROWTH = 4  # factor from one limit to the next while more waits
+_GROWTH = 4  # factor from one micro-batch to the limit on the next
 _STARTS_SPARK = 16  # so many times `driver_bytes` in a row, without catching up, start Spark
 
 
@@ -56,8 +56,9 @@ class TaskChooser:
 
     def note(self, size: int, *, more: bool) -> None:
         """Note that a micro-batch has *size*, and whether *more* waited behind it."""
-        if not more:
-            self._limit, self._in_a_row = min(_FIRST_BYTES, self._most), 0
+        if not more:  # the next one is about as large: a trickle stays small
+            self._limit = min(max(_FIRST_BYTES, _GROWTH * size), self._most)
+            self._in_a_row = 0
             return
         self._limit = min(_GROWTH * self.limit, self._most)
         self._in_a_row += size

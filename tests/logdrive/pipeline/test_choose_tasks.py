@@ -61,6 +61,14 @@ def test_micro_batches_begin_small_and_grow_while_more_waits() -> None:
     assert chosen.limit == 4 * MIB
 
 
+def test_a_stream_that_was_caught_up_with_goes_on_with_micro_batches_of_its_size() -> None:
+    chosen, limits = chooser(InProcess()), []
+    for size in (3, 50, 300, 20, 1):
+        chosen.note(size * MIB, more=False)
+        limits.append(chosen.limit // MIB)
+    assert limits == [12, 200, 512, 80, 4]
+
+
 def test_where_much_waits_spark_starts_in_the_background_and_then_takes_what_is_large() -> None:
     start = Start()
     spark = BackgroundSpark(start)
