@@ -2,13 +2,14 @@
 
 Agent, receiver with its store, and pipeline share the cores, and are there and idle when the clock
 starts. A line has arrived when the second table has it. `spark.keep_up` gives the agent files that
-are there as a whole, so it ships as fast as it can; `spark.keep_up_rate` writes lines at a rate.
+are there as a whole, so it ships as fast as it can; with `spark.keep_up_nice` the others go before
+it where all want the cores. `spark.keep_up_rate` writes lines at a rate.
 """
 
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate, cycle
@@ -37,6 +38,7 @@ _RATE_SECONDS = 10.0
 _TICKS = 100
 """Writes a second."""
 _FIRST = b"the first line\n"
+_NICE = ("nice", "-n", "10")
 _LOOK_SECONDS = 0.05
 _LIMIT_SECONDS = 300.0
 
@@ -80,8 +82,9 @@ class _Following:
             time.sleep(_LOOK_SECONDS)
 
 
-def _run(setting: Setting) -> Mapping[str, Sample]:
-    with _following(setting) as system:
+def _run(setting: Setting, before: Sequence[str] = ()) -> Mapping[str, Sample]:
+    """Ship whole files by an agent whose command has *before* in front of it."""
+    with _following(setting, before) as system:
         staged = system.logs.with_name("staged")
         staged.mkdir()
         for number in range(_COPIES):
@@ -138,7 +141,7 @@ def _write_at_rate(path: Path, log: Path) -> list[tuple[int, float]]:
 
 
 @contextmanager
-def _following(setting: Setting) -> Iterator[_Following]:
+def _following(setting: Setting, before_agent: Sequence[str] = ()) -> Iterator[_Following]:
     home = setting.work / "keep_up"
     shutil.rmtree(home, ignore_errors=True)
     (home / "logs").mkdir(parents=True)
@@ -151,7 +154,7 @@ def _following(setting: Setting) -> Iterator[_Following]:
             receiver = _start(children, home, "receiver", "receiver", "run")
             wait_for_listener(port, receiver, 60)
             wait_for_listener(face, receiver, 60)
-            agent = _start(children, home, "agent", "agent", "run")
+            agent = _start(children, home, "agent", "agent", "run", before=before_agent)
             _await_stream(uri, home)
             following = ("pipeline", "run", "--from", uri, "--to", home / "tables")
             pipeline = _start(children, home, "pipeline", *following)
@@ -171,10 +174,16 @@ def _configure(setting: Setting, home: Path, port: int, face: int) -> None:
     (home / "agent.toml").write_text(text.replace("state-*", "state"))
 
 
-def _start(children: list[Child], home: Path, name: str, *arguments: str | Path) -> Child:
+def _start(
+    children: list[Child],
+    home: Path,
+    name: str,
+    *arguments: str | Path,
+    before: Sequence[str] = (),
+) -> Child:
     if len(arguments) == 2:
         arguments = (*arguments, "--config", home / f"{name}.toml")
-    child = Child([*LOGDRIVE, *arguments], log=home / f"{name}.err")
+    child = Child([*before, *LOGDRIVE, *arguments], log=home / f"{name}.err")
     children.append(child)
     return child
 
@@ -195,6 +204,12 @@ BENCHMARKS = (
         "spark.keep_up",
         "Agent at full speed → receiver → pipeline that follows, all on one machine",
         _run,
+        missing_spark,
+    ),
+    Benchmark(
+        "spark.keep_up_nice",
+        "The same where the agent has a lower priority (nice 10)",
+        lambda setting: _run(setting, _NICE),
         missing_spark,
     ),
     Benchmark(

@@ -46,7 +46,8 @@ class ParquetFileWriter:
             self._texts = {
                 number: field.name
                 for number, field in enumerate(schema)
-                if field.name in texts and field.type == pa.string() and field.nullable
+                # readers that share a file out take the first column's place for the row group's
+                if number and field.name in texts and field.type == pa.string() and field.nullable
             }
         # of each row group, what was written here
         self._groups: list[RowGroupTexts] = []

@@ -94,6 +94,30 @@ def test_spark_reads_them_in_batches_and_row_by_row(
     assert rows.column(0).to_pylist() == pq.read_table(path).column("message").to_pylist()
 
 
+@pytest.mark.parametrize("place", [0, 3])
+def test_tasks_that_share_a_file_read_each_row_once(spark: Any, tmp_path: Path, place: int) -> None:
+    """A row group is read by the task in whose part its middle is, by the first column's place."""
+    noise = random.Random(1)
+    numbers = [[noise.getrandbits(62) for _ in range(len(LARGE))] for _ in range(6)]
+    table = pa.table({f"n{number}": values for number, values in enumerate(numbers)})
+    table = table.add_column(place, "message", LARGE.column("message"))
+    path = tmp_path / "a.parquet"
+    options = parquet_options(table.schema, "snappy")
+    file = ParquetFileWriter(str(path), table.schema, options, frozenset({"message"}))
+    for _ in range(3):
+        file.write_row_group(table)
+    file.finish()
+    key = "spark.sql.files.maxPartitionBytes"
+    before = spark.conf.get(key)
+    for size in (10**6, 10**9):
+        spark.conf.set(key, size)
+        try:
+            rows = spark.read.parquet(str(path)).select("n1").toArrow()
+        finally:
+            spark.conf.set(key, before)
+        assert rows.num_rows == 3 * len(LARGE)
+
+
 def test_single_columns_and_row_groups_are_read(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", LARGE, LARGE.slice(0, 10), LARGE.slice(5))
     assert compressed_here(path) == [True, False, True]
