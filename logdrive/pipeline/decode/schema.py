@@ -11,6 +11,13 @@ from logdrive.model import records
 
 TIME: Final = pa.timestamp("us", tz="UTC")
 LABEL: Final = pa.dictionary(pa.int32(), pa.string())
+VARIANT: Final = pa.struct(
+    [
+        pa.field("metadata", pa.binary(), nullable=False),
+        pa.field("value", pa.binary(), nullable=False),
+    ]
+)
+"""Delta's type VARIANT, as files have it and most readers see it."""
 INTERVALS: Final = pa.list_(pa.struct([pa.field("start", pa.int64()), pa.field("end", pa.int64())]))
 
 EVENTS: Final = pa.schema(

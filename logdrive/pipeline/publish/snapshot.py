@@ -82,7 +82,7 @@ def take_snapshot(path: str, version: int | None = None) -> TableSnapshot:
     Raises `StorageError`, also if the copy of its files and log would not be all of it.
     """
     table = open_table_as_it_is(path, version)
-    if table.reader_version > 1:
+    if table.foreign_features:
         raise StorageError(
             f"{path} was given features of Delta that its readers must know, such as deletion "
             "vectors: drop them, a copy would lack what belongs to them"

@@ -3,7 +3,8 @@
 A new configuration may add columns, and leave some out. It may not give a column another type, nor
 put lines of another format into a table: both are refused before anything of a step is committed.
 Both are looked up in the tables, and in the decisions on sources: a source whose lines were all
-quarantined so far has no rows yet, but its columns count.
+quarantined so far has no rows yet, but its columns count. The column `rest` is JSON text or VARIANT
+by the configuration, and from then on what the table has.
 """
 
 import os
@@ -12,19 +13,18 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 from logdrive.errors import ConfigError, Mistake, StorageError
-from logdrive.pipeline.decode.schema import plain_schema
+from logdrive.pipeline.decode.schema import VARIANT, plain_schema
 from logdrive.pipeline.formats.keyed import type_name
-from logdrive.pipeline.silver.config import AUTO, FormatRule, SilverConfig
+from logdrive.pipeline.silver.config import AUTO, FormatRule, RestType, SilverConfig
 from logdrive.pipeline.silver.decisions import Decisions, FormatDecision
-from logdrive.pipeline.silver.schema import TEXT, TEXT_COLUMNS, rows_schema
+from logdrive.pipeline.silver.schema import REST, TEXT, TEXT_COLUMNS, rows_schema
 from logdrive.pipeline.tables.delta import is_table, open_table_as_it_is
 
 CONFIG_PART = "silver"
 """What a `ConfigError` names in place of the file, which is not known here."""
 
-_REMEDY = (
-    "name another `table`, or make silver anew with `logdrive pipeline rebuild {} --table silver`"
-)
+_ANEW = "make silver anew with `logdrive pipeline rebuild {} --table silver`"
+_REMEDY = f"name another `table`, or {_ANEW}"
 
 
 class FormatTables:
@@ -56,8 +56,38 @@ class FormatTables:
                 mistakes.append(
                     Mistake(f"format[{number}].{key}", f'"{value}"' if value else "", why)
                 )
+        mistakes += self._changed_rests(config)
         if mistakes:
             raise ConfigError(CONFIG_PART, mistakes)
+
+    def variant_tables(self, tables: Iterable[str], config: SilverConfig) -> frozenset[str]:
+        """Return which of *tables* have, or get, their column `rest` as VARIANT."""
+        return frozenset(
+            table
+            for table in tables
+            if (self._rest_of(table) or config.rest_of(table)) == "variant"
+        )
+
+    def _rest_of(self, table: str) -> RestType | None:
+        """Return what the column `rest` of *table* is; None if there is none yet."""
+        type_ = self._columns_of(table).get(REST)
+        return None if type_ is None else "variant" if type_ == VARIANT else "text"
+
+    def _changed_rests(self, config: SilverConfig) -> list[Mistake]:
+        """Return where *config* wants `rest` of a table that is there to be of another type."""
+        mistakes = []
+        numbers = {rule.fixed_table: n for n, rule in enumerate(config.format) if rule.rest}
+        for table in sorted({TEXT, *self._owners}):
+            had, wanted = self._rest_of(table), config.rest_of(table)
+            if had is None or wanted is None or had == wanted:
+                continue
+            key = f"format[{numbers[table]}].{REST}" if table in numbers else REST
+            why = (
+                f"the column {REST} of {os.path.join(self._place, table)} is {had}, and can't "
+                f'become {wanted}: write {REST} = "{had}", or '
+            ) + _ANEW.format(os.path.dirname(self._place))
+            mistakes.append(Mistake(key, f'"{wanted}"', why))
+        return mistakes
 
     def check_decisions(self, sources: Iterable[tuple[str, FormatDecision]]) -> None:
         """Refuse lines that don't fit their table; *sources* are names, and what was decided.
@@ -119,6 +149,7 @@ def _owner(decision: FormatDecision) -> str:
 
 
 def _own_columns(decision: FormatDecision) -> pa.Schema:
+    """Return the columns of the rows, but for `rest`, whose type is the table's."""
     made = decision.make()
     own = made.schema if made is not None else TEXT_COLUMNS
-    return plain_schema(rows_schema(own))
+    return plain_schema(rows_schema([field for field in own if field.name != REST]))

@@ -17,6 +17,7 @@ from logdrive.pipeline.decode.columns import dictionary_column
 from logdrive.pipeline.decode.schema import LABEL, QUARANTINED
 from logdrive.pipeline.formats.format import LogFormat, LogLines
 from logdrive.pipeline.formats.traces import WithTraces
+from logdrive.pipeline.formats.variant import encode_variants
 from logdrive.pipeline.silver.decisions import CONFIG, DecisionKey, FormatDecision
 from logdrive.pipeline.silver.outputs import SilverFiles
 from logdrive.pipeline.silver.read_batches import read_batches
@@ -25,6 +26,7 @@ from logdrive.pipeline.silver.schema import (
     COMMON,
     DUPLICATES,
     QUARANTINE,
+    REST,
     rows_schema,
 )
 from logdrive.pipeline.tables.files import AddedFile
@@ -68,6 +70,7 @@ class SilverTask:
     decisions: Mapping[DecisionKey, FormatDecision]  # on all that the files have
     compression: str
     label: str  # in the names of the files that it writes
+    variants: frozenset[str]  # tables whose column `rest` is VARIANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,7 @@ def parse_files(task: SilverTask) -> ParsedFiles:
     Raises `StorageError` if a file is gone, and `StoppedError`; then it leaves no file.
     """
     with SilverFiles(task.directory, task.compression, task.label) as files:
-        parser = _Parser(task.decisions, files)
+        parser = _Parser(task.decisions, files, task.variants)
         for file in task.files:
             first = 0
             for rows in read_batches(file.path, _COLUMNS, parser.count_open):
@@ -107,10 +110,16 @@ class _FormatGroup:
 class _Parser:
     """Parses batches of rows into *files*."""
 
-    def __init__(self, decisions: Mapping[DecisionKey, FormatDecision], files: SilverFiles) -> None:
+    def __init__(
+        self,
+        decisions: Mapping[DecisionKey, FormatDecision],
+        files: SilverFiles,
+        variants: frozenset[str],
+    ) -> None:
         # rows that were quarantined
         self.reasons = Counter[FormatReason]()
         self._files = files
+        self._variants = variants
         self._groups: list[_FormatGroup] = []
         numbers: dict[str, int] = {}  # what tells one group from another -> its number
         # source -> number of its group, and what was decided
@@ -164,8 +173,8 @@ class _Parser:
 
     def _parse(self, rows: pa.RecordBatch, group: _FormatGroup) -> None:
         if group.format is None:
-            own = {"message": rows.column("message"), "rest": rows.column("fields")}
-            self._files.add_rows(group.table, _silver_rows(rows, None, own))
+            own = {"message": rows.column("message"), REST: rows.column("fields")}
+            self._add_rows(group.table, rows, None, own)
             return
         parsed = group.format.parse(_lines_of(rows))
         columns, time = parsed.columns, parsed.time
@@ -177,8 +186,15 @@ class _Parser:
         if rows.num_rows:
             own = dict(zip(columns.schema.names, columns.columns, strict=True))
             rows = _with_services(rows, own.get("service_name"))
-            schema = group.format.schema
-            self._files.add_rows(group.table, _silver_rows(rows, time, own, schema))
+            self._add_rows(group.table, rows, time, own)
+
+    def _add_rows(
+        self, table: str, rows: pa.RecordBatch, time: pa.Array | None, own: dict[str, pa.Array]
+    ) -> None:
+        """Add *rows* to *table*, with the columns *own* of their format."""
+        if table in self._variants and REST in own:
+            own[REST] = encode_variants(own[REST])
+        self._files.add_rows(table, _silver_rows(rows, time, own))
 
     def _quarantine(self, rows: pa.RecordBatch, name: str | None, reasons: pa.Array) -> None:
         for one in reasons.value_counts().to_pylist():
@@ -231,7 +247,6 @@ def _silver_rows(
     rows: pa.RecordBatch,
     time: pa.Array | None,
     own: Mapping[str, pa.Array],
-    schema: pa.Schema | None = None,
 ) -> pa.Table:
     """Return rows of a silver table: the common columns of *rows*, and the columns *own*."""
     values = {name: rows.column(name) for name in rows.schema.names}
@@ -239,5 +254,5 @@ def _silver_rows(
         values["time"] = pc.coalesce(time, rows.column("time"))
     names = [field.name for field in COMMON]
     arrays = [values[name] for name in names] + list(own.values())
-    fields = schema or pa.schema([pa.field(name, value.type) for name, value in own.items()])
+    fields = [pa.field(name, value.type) for name, value in own.items()]
     return pa.Table.from_arrays(arrays, schema=rows_schema(fields))

@@ -5,6 +5,7 @@ has none, of `quarantine` if its format can't read it, of `duplicates` if it was
 """
 
 import os
+from collections.abc import Iterable
 from typing import Final
 
 import pyarrow as pa
@@ -47,7 +48,10 @@ COMMON: Final = (
 )
 """The first columns of every table of rows; the last one is `day`, which its files don't have."""
 
-TEXT_COLUMNS: Final = (pa.field("message", pa.string()), pa.field("rest", pa.string()))
+REST: Final = "rest"
+"""The column of what a format has no column for: JSON as text, or as VARIANT."""
+
+TEXT_COLUMNS: Final = (pa.field("message", pa.string()), pa.field(REST, pa.string()))
 
 QUARANTINE_COLUMNS: Final = (
     pa.field("format", LABEL),
@@ -75,7 +79,7 @@ SOURCES_SCHEMA: Final = pa.schema(
 """One row for each source, or path of a foreign peer, whose format was decided."""
 
 
-def rows_schema(own: pa.Schema | tuple[pa.Field, ...]) -> pa.Schema:
+def rows_schema(own: Iterable[pa.Field]) -> pa.Schema:
     """Return the schema of files of rows whose own columns are *own*.
 
     One of these that is named like a column of all tables gets the prefix `line_`.

@@ -277,8 +277,10 @@ class Silver:
         """Return the new files of rows by table, and why which rows were quarantined."""
         small = sum(file.size for file in files) < _SMALL
         tasks: Tasks = InProcess() if small else self._tasks
+        kinds = {decision.kind: decision for decision in decisions.values()}.values()
+        variants = self._format_tables.variant_tables([one.table for one in kinds], self._config)
         items = [
-            SilverTask(self._place, part, decisions, self._compression, label)
+            SilverTask(self._place, part, decisions, self._compression, label, variants)
             for part in _parts(files, tasks.slots)
         ]
         made: dict[str, list[AddedFile]] = {}

@@ -15,7 +15,6 @@ from urllib.parse import unquote
 import orjson
 import pyarrow as pa
 from deltalake import DeltaTable
-from deltalake import Schema as DeltaSchema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
@@ -38,11 +37,16 @@ from logdrive.pipeline.tables.delta_log import (
     set_mark,
 )
 from logdrive.pipeline.tables.failures import is_listed, storage_error
+from logdrive.pipeline.tables.features import (
+    check_writable,
+    delta_schema,
+    foreign_features,
+    has_variant,
+    new_variant_table,
+)
 from logdrive.pipeline.tables.files import AddedFile, sync_directory, sync_file
 
 _HISTORY = 50  # limit on commits searched for our last one: the newer ones are maintenance
-_WRITER_VERSION = 2  # of Delta's protocol: what a table may ask of its writers
-_FEATURES = {"appendOnly", "invariants"}  # likewise: what a writer of that version does
 _PROPERTIES = {
     "delta.logRetentionDuration": "interval 1 days",
     "delta.deletedFileRetentionDuration": "interval 1 days",
@@ -260,9 +264,9 @@ class AppendTable:
         return {}
 
     @property
-    def reader_version(self) -> int:
-        """What the table asks of its readers: 1, or more if it has features of Delta's."""
-        return int(self._delta.protocol().min_reader_version)
+    def foreign_features(self) -> list[str]:
+        """What of Delta's the table asks of its readers, but for what we give to tables."""
+        return foreign_features(self._delta)
 
     @property
     def columns(self) -> list[str]:
@@ -317,14 +321,17 @@ def create_table(path: str, schema: pa.Schema, partition_by: Sequence[str] = ())
     columns that *schema* lacks, or it can't be written.
     """
     try:
+        if has_variant(schema) and not is_table(path):
+            os.makedirs(os.path.join(path, "_delta_log"), exist_ok=True)
+            append_entry(path, 0, new_variant_table(schema, partition_by, _PROPERTIES))
         delta = DeltaTable.create(
             path,
-            schema=plain_schema(schema),
+            schema=delta_schema(schema),
             mode="ignore",
             partition_by=list(partition_by),
             configuration=_PROPERTIES,
         )
-        _check_writable(path, delta)
+        check_writable(path, delta)
         if not delta.version():  # delta-rs does not sync what it writes
             sync_file(entry_path(path, 0))
             sync_directory(path)
@@ -393,7 +400,7 @@ def _missing_fields(path: str, schema: pa.Schema, delta: DeltaTable) -> list[Any
     Raises `StorageError` unless they may be null, and the others are of the same types.
     """
     columns = _columns(delta)
-    wanted = DeltaSchema.from_arrow(plain_schema(schema)).fields
+    wanted = delta_schema(schema).fields
     missing = [field for field in wanted if field.name not in columns]
     wrong = [field.name for field in missing if not field.nullable] + [
         field.name
@@ -406,18 +413,6 @@ def _missing_fields(path: str, schema: pa.Schema, delta: DeltaTable) -> list[Any
             f"{'is' if len(wrong) == 1 else 'are'} missing or of another type"
         )
     return missing
-
-
-def _check_writable(path: str, delta: DeltaTable) -> None:
-    """Raise `StorageError` if the table asks more of its writers than we do."""
-    protocol = delta.protocol()
-    features = set(protocol.writer_features or ()) - _FEATURES
-    if protocol.min_writer_version > _WRITER_VERSION and (features or not protocol.writer_features):
-        named = ", ".join(sorted(features)) or f"version {protocol.min_writer_version}"
-        raise StorageError(
-            f"{path} was given features of Delta that this version does not write ({named}): drop "
-            "them, or fill another directory"
-        )
 
 
 def _add_columns(path: str, delta: DeltaTable, fields: list[Any]) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from logdrive.errors import StorageError
-from logdrive.pipeline.decode.schema import LABEL
+from logdrive.pipeline.decode.schema import LABEL, VARIANT
 from logdrive.pipeline.tables.failures import name_written
 from logdrive.pipeline.tables.parquet.writer import ParquetFileWriter
 
@@ -185,7 +185,9 @@ def parquet_options(schema: pa.Schema, compression: str) -> dict[str, Any]:
             if field.type.equals(LABEL)
             or field.name in _REPEATED
             or (field.type == pa.string() and field.name not in _TEXTS)
-        ],
+        ]
+        # the keys of objects, which are the same in most rows
+        + [f"{field.name}.metadata" for field in schema if field.type.equals(VARIANT)],
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in _PACKED if name in names},
         "write_statistics": [name for name in _COUNTED if name in names],
         "write_page_checksum": True,

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from logdrive.model.units import KIB, MIB
-from logdrive.pipeline.decode.schema import LABEL
+from logdrive.pipeline.decode.schema import LABEL, VARIANT
+from logdrive.pipeline.formats.variant import as_variants
 from logdrive.pipeline.tables.failures import name_read
 from logdrive.pipeline.tables.files import AddedFile, EventFile
 
@@ -64,7 +65,7 @@ def join_files(directory: str, schema: pa.Schema, files: Sequence[AddedFile]) ->
     """Write the rows of *files*, which are of one partition, into one durable file.
 
     *schema* is that of the rows; a column that a file lacks is null. Raises OSError, and
-    `UnreadableFileError`.
+    `StorageError`, one of which is `UnreadableFileError`.
     """
     with EventFile(directory, schema, _COMPRESSION, files[0].partition) as target:
         for table in _row_groups(directory, schema, files):
@@ -106,8 +107,16 @@ def _read(path: str, labels: set[str]) -> Iterator[pa.Table]:
 
 
 def _with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    columns = [
-        table[field.name] if field.name in table.column_names else pa.nulls(len(table), field.type)
-        for field in schema
-    ]
+    columns = [_column(table, field) for field in schema]
     return pa.table(columns, names=schema.names).cast(schema)
+
+
+def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """Return the column *field* of *table*, null if there is none."""
+    if field.name in table.column_names:
+        column = table[field.name]
+    else:
+        column = pa.chunked_array([pa.nulls(len(table), field.type)])
+    if field.type.equals(VARIANT):  # no cast makes it of what Spark writes, or of null
+        return pa.chunked_array([as_variants(part) for part in column.chunks], VARIANT)
+    return column

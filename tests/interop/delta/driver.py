@@ -57,6 +57,19 @@ class Spark:
         sums = [f"sum(`{name}`)" for name in SUMS]
         return list(table.selectExpr("count(*)", *sums, "sum(length(message))").first())
 
+    def variant_figures(self, path: str) -> list[Any]:
+        """Return figures of orders, of which `rest` is a VARIANT."""
+        table = self._session.read.format("delta").load(path)
+        asked = (
+            "count(*)",
+            "count(rest)",
+            "min(typeof(rest))",
+            "sum(variant_get(rest, '$.user.id', 'bigint'))",
+            "min(variant_get(rest, '$.user.name', 'string'))",
+            "string(max(variant_get(rest, '$.big', 'decimal(38,0)')))",
+        )
+        return list(table.selectExpr(*asked).first())
+
     def append(self, path: str, application: str) -> None:
         """Append a row of *path* once more, as a transaction of *application*."""
         rows = self._session.read.format("delta").load(path).limit(1)

@@ -9,15 +9,21 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from logdrive.host.clock import SystemClock
+from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.tables import open_tables
+from logdrive.pipeline.erase import erase_rows
+from logdrive.pipeline.silver.config import SilverConfig
 from tests.interop.delta.peers import DeltaPeers
 from tests.logdrive.pipeline.bronze.test_days import over_midnight
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines
+from tests.logdrive.pipeline.silver.filled import Stream, bronze_rows, fill, silver_rows
 
 pytestmark = [pytest.mark.delta_spark, pytest.mark.spark, pytest.mark.process]
 
+ORDER = b'{"level":"info","message":"paid","user":{"id":%d,"name":"ann"},"big":%d}\n'
 COMMITS = 110  # more than lie between two checkpoints
 
 
@@ -46,6 +52,39 @@ def test_delta_spark_reads_and_maintains_tables_that_the_pipeline_goes_on_with(
         assert seen(peers, events) == ours(tmp_path)
         at = go_on(tmp_path, segment, at)
         assert seen(peers, events) == ours(tmp_path)
+
+
+def test_delta_spark_reads_a_rest_as_a_variant_and_silver_goes_on_with_what_it_compacts(
+    tmp_path: Path,
+) -> None:
+    stream, config = Stream(tmp_path), SilverConfig(rest="variant")
+    table = str(tmp_path / "silver" / "json")
+
+    def go_on(first: int) -> None:
+        numbers = range(first, first + 20)
+        bare = b'{"level":"info","message":"nothing more"}\n'
+        stream.add(orders=bare + b"".join(ORDER % (n, 2**70 + n) for n in numbers))
+        fill(tmp_path, config)
+        assert silver_rows(tmp_path) == bronze_rows(tmp_path)
+
+    def expected(count: int) -> list[Any]:
+        rows = count + count // 20
+        return [rows, count, "variant", sum(range(count)), "ann", str(2**70 + count - 1)]
+
+    with DeltaPeers(tmp_path) as peers:
+        for first in range(0, 200, 20):
+            go_on(first)
+        assert peers.call("variant_figures", table) == expected(200)
+        assert peers.call("duckdb_figures", table)[0] == 210
+        assert peers.call("optimize", table)
+        go_on(200)
+        assert peers.call("variant_figures", table) == expected(220)
+        where, clock, disk = "message LIKE '%paid%'", SystemClock(), SystemDisk()
+        done = erase_rows(str(tmp_path), where, by="ann", why=None, clock=clock, disk=disk)
+        assert done.tables["silver/json"] == 220
+        assert peers.call("variant_figures", table)[:2] == [11, 0]
+        go_on(220)
+        assert peers.call("variant_figures", table)[:2] == [32, 20]
 
 
 def seen(peers: DeltaPeers, events: str) -> list[int]:

@@ -22,6 +22,21 @@ from tests.logdrive.pipeline.segments import Segment, lines
 BROKEN = b"this is no access line\n"
 
 
+class Stream:
+    """Files whose lines become bronze."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._ends: dict[str, int] = {}
+        self.segment = Segment()
+
+    def add(self, **lines: bytes) -> None:
+        """Add *lines* to the files of these names, as one version of bronze."""
+        for name, data in lines.items():
+            self._ends[name] = send(self.segment, name, data, self._ends.get(name, 0))
+        catch_up(self._directory, self.segment)
+
+
 def access_lines(first: int, count: int) -> bytes:
     """Return lines as a web server writes them; *first* and later numbers are their paths."""
     return b"".join(

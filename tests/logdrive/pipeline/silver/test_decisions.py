@@ -116,6 +116,12 @@ format = "text"
             "take another name",
         ),
         ('table = "orders"', "silver.format[0].table", 'as in format = "json"'),
+        ('rest = "variant"', "silver.format[0].rest", "move rest to [silver]"),
+        *(
+            (f'format = "{name}"\nrest = "text"', "silver.format[0].rest", "leave rest out")
+            for name in ("access", "cri", "docker")
+        ),
+        ('format = "json"\nrest = "json"', "silver.format[0].rest", "variant"),
         ('table = "My-Table"', "silver.format[0].table", ""),
         ('pattern = "x"', "silver.format[0].pattern", ""),
     ],
@@ -144,3 +150,28 @@ def test_two_formats_for_one_table_are_refused() -> None:
         parse_config(
             "pipeline.toml", BASE + rule % 'a = "int"' + rule % 'b = "int"', PipelineConfig
         )
+
+
+def test_two_types_of_rest_for_one_table_are_refused() -> None:
+    rule = '[[silver.format]]\npath = "*"\nformat = "json"\n%s\nrest = "%s"\n'
+    with pytest.raises(ConfigError, match="the table json is named with both types"):
+        parse_config(
+            "pipeline.toml",
+            BASE + rule % ("", "text") + rule % ('table = "json"', "variant"),
+            PipelineConfig,
+        )
+
+
+def test_a_table_has_the_rest_of_its_format_or_else_that_of_all() -> None:
+    config = SilverConfig(
+        rest="variant",
+        format=(
+            FormatRule(path="a", format="json", table="orders"),
+            FormatRule(path="b", format="json", table="orders", rest="text"),
+            FormatRule(path="c", format="syslog", rest="text"),
+            FormatRule(path="d", format="text", rest="text"),
+        ),
+    )
+    rests = {name: config.rest_of(name) for name in ("orders", "syslog", "text", "json")}
+    assert rests == {"orders": "text", "syslog": "text", "text": "text", "json": "variant"}
+    assert SilverConfig().rest_of("json") is None

@@ -21,9 +21,8 @@ from logdrive.pipeline.silver.step_note import read_step_note
 from logdrive.pipeline.tables import join_files, upkeep
 from logdrive.pipeline.tables.delta import open_table, open_table_as_it_is
 from logdrive.pipeline.tables.files import write_file
-from tests.logdrive.pipeline.filling import catch_up, send
-from tests.logdrive.pipeline.segments import Segment
 from tests.logdrive.pipeline.silver.filled import (
+    Stream,
     access_lines,
     bronze_rows,
     fill,
@@ -45,21 +44,6 @@ def orders(
 
 def order(amount: float) -> bytes:
     return orjson.dumps({"user": "1", "amount": amount}) + b"\n"
-
-
-class Stream:
-    """Files whose lines become bronze."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._segment = Segment()
-        self._ends: dict[str, int] = {}
-
-    def add(self, **lines: bytes) -> None:
-        """Add *lines* to the files of these names, as one version of bronze."""
-        for name, data in lines.items():
-            self._ends[name] = send(self._segment, name, data, self._ends.get(name, 0))
-        catch_up(self._directory, self._segment)
 
 
 def values(directory: Path, *columns: str) -> list[tuple[Any, ...]]:

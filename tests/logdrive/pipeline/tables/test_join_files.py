@@ -1,14 +1,16 @@
 """Which small files are joined, and that one of them has the rows of all."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from logdrive.errors import StorageError
 from logdrive.model.units import KIB, MIB
-from logdrive.pipeline.decode.schema import LABEL, TIME
+from logdrive.pipeline.decode.schema import LABEL, TIME, VARIANT
+from logdrive.pipeline.formats.variant import encode_variants
 from logdrive.pipeline.tables.files import AddedFile, EventFile
 from logdrive.pipeline.tables.join_files import JOIN_FILES, choose_files, join_files
 
@@ -103,3 +105,44 @@ def test_a_joined_file_has_the_rows_of_all_in_order_as_zstd(tmp_path: Path) -> N
     assert table["path"].to_pylist() == ["a"] * 100 + [None] * 100 + ["b"] * 100 + ["a"] * 100
     assert table["team"].null_count == 400
     assert table.schema.field("path").type == pa.string()
+
+
+def variants_of(parts: Sequence[str], texts: Sequence[str | None], *more: str) -> pa.StructArray:
+    """Return Variants with *parts* in that order, which may be null, as Spark writes them."""
+    made = encode_variants(pa.array(texts, pa.string()))
+    fields = [pa.field(name, pa.binary()) for name in (*parts, *more)]
+    columns = [made.field(name) for name in parts]
+    columns += [pa.nulls(len(made), pa.binary())] * len(more)
+    return pa.StructArray.from_arrays(columns, fields=fields, mask=made.is_null())
+
+
+def parquet(place: Path, name: str, table: pa.Table) -> AddedFile:
+    pq.write_table(table, place / name)
+    return AddedFile(name, (place / name).stat().st_size, table.num_rows)
+
+
+def test_variants_of_another_writer_are_joined_with_ours_and_with_files_without_any(
+    tmp_path: Path,
+) -> None:
+    schema = pa.schema([pa.field("n", pa.int64()), pa.field("rest", VARIANT)])
+    texts = ['{"a":1}', None, '{"b":[2]}']
+    ours = encode_variants(pa.array(texts, pa.string()))
+    sparks = variants_of(["value", "metadata"], texts)
+    files = [
+        parquet(tmp_path, "ours", pa.table({"n": [0, 1, 2], "rest": ours})),
+        parquet(tmp_path, "spark", pa.table({"n": [3, 4, 5], "rest": sparks})),
+        parquet(tmp_path, "none", pa.table({"n": [6, 7]})),
+    ]
+    joined = pq.read_table(tmp_path / join_files(str(tmp_path), schema, files).name)
+    assert joined.schema.field("rest").type == VARIANT
+    assert joined["n"].to_pylist() == list(range(8))
+    assert joined["rest"].to_pylist() == [*ours.to_pylist() * 2, None, None]
+
+
+def test_shredded_variants_are_not_joined(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("rest", VARIANT)])
+    shredded = variants_of(["metadata", "value"], ['{"a":1}'], "typed_value")
+    files = [parquet(tmp_path, "spark", pa.table({"rest": shredded}))]
+    with pytest.raises(StorageError, match="typed_value"):
+        join_files(str(tmp_path), schema, files)
+    assert [file.name for file in tmp_path.iterdir()] == ["spark"]
