@@ -71,7 +71,9 @@ def _to_json(values: pa.StringArray) -> pa.StringArray:
         return values
     others = values.filter(pc.invert(as_is))
     quoted = pc.starts_with(others, '"')
-    inside = pc.binary_slice(others.cast(pa.binary()), 1, -1).cast(pa.string())
+    # of the others, the first or last byte may be half a character
+    within = pc.if_else(quoted, others, '""').cast(pa.binary())
+    inside = pc.binary_slice(within, 1, -1).cast(pa.string())
     inside = pc.replace_substring_regex(inside, r"\\([\"\\])", r"\1")
     return pc.replace_with_mask(
         values, pc.invert(as_is), json_strings(pc.if_else(quoted, inside, others))

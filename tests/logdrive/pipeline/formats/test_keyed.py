@@ -1,5 +1,6 @@
 """Keys and values, as JSON and as logfmt: well-known ones are columns, all others are kept."""
 
+import json
 from typing import Any
 
 import pytest
@@ -30,6 +31,19 @@ def test_well_known_keys_of_json_become_columns_and_the_others_rest() -> None:
             "rest": '{"user":{"id":12345678901234567890123, "ok":1.50},"n":null}',
         }
     ]
+
+
+def test_values_of_logfmt_without_quotes_may_begin_and_end_with_any_character() -> None:
+    line = 'level=info city=Malmö from=åland x=é took=12mé quoted="ö é"'
+    (found,) = parse("logfmt", [line])
+    assert "reason" not in found
+    assert json.loads(found["rest"]) == {
+        "city": "Malmö",
+        "from": "åland",
+        "x": "é",
+        "took": "12mé",
+        "quoted": "ö é",
+    }
 
 
 def test_pairs_of_logfmt_become_columns_and_the_others_rest() -> None:
