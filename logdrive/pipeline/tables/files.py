@@ -14,7 +14,6 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from logdrive.errors import StorageError
 from logdrive.pipeline.decode.schema import LABEL, VARIANT
 from logdrive.pipeline.tables.failures import name_written
 from logdrive.pipeline.tables.parquet.writer import ParquetFileWriter
@@ -73,7 +72,7 @@ class EventFile:
                 os.makedirs(os.path.dirname(self._path), exist_ok=True)
             try:
                 self._file = ParquetFileWriter(self._path, schema, options, _TEXTS)
-            except OSError:  # its first bytes do not fit the disk
+            except BaseException:  # such as first bytes that do not fit the disk
                 with suppress(FileNotFoundError):
                     os.unlink(self._path)
                 raise
@@ -97,19 +96,20 @@ class EventFile:
         trace: TracebackType | None,
     ) -> None:
         if error is not None or not self.rows:
-            self._file.abandon()
-            os.unlink(self._path)
+            try:
+                self._file.abandon()
+            finally:
+                os.unlink(self._path)
             return
         try:
             with name_written(self._path):
                 self._file.finish()
-        except (OSError, StorageError):  # the end of the file does not fit the disk
+                sync_file(self._path)
+                if self._partition:  # the directory of a new day
+                    sync_directory(self._directory)
+        except BaseException:  # such as an end that does not fit the disk, or memory
             os.unlink(self._path)
             raise
-        with name_written(self._path):
-            sync_file(self._path)
-            if self._partition:  # the directory of a new day
-                sync_directory(self._directory)
 
     @property
     def added_file(self) -> AddedFile | None:

@@ -49,7 +49,8 @@ class TextPages:
         """Yield the pages of *column*: strings without nulls, less than 1 GiB."""
         for piece in _pieces(column):
             _, offsets, data = piece.buffers()
-            places = np.frombuffer(offsets, np.int32)[piece.offset :][: len(piece) + 1]
+            # just these: behind them a buffer may have bytes that are no number
+            places = np.frombuffer(offsets, np.int32, piece.offset + len(piece) + 1)[piece.offset :]
             places = places.astype(np.int64)  # so that sums don't overflow
             first = 0
             while first < len(piece):

@@ -34,7 +34,7 @@ class ParquetFileWriter:
         self._sink = pa.OSFile(path, "wb")
         try:
             self._writer = pq.ParquetWriter(self._sink, schema, **options)
-        except OSError:
+        except BaseException:
             self._sink.close()
             raise
         # columns that may be written here, by the number in the schema

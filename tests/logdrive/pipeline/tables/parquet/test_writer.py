@@ -201,6 +201,39 @@ def test_a_file_of_which_a_row_group_failed_is_removed(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, OSError])
+@pytest.mark.parametrize(
+    "step",
+    [
+        "pyarrow.parquet.ParquetWriter.__init__",
+        "logdrive.pipeline.tables.parquet.writer.replace_chunks",
+        "logdrive.pipeline.tables.files.sync_file",
+    ],
+)
+def test_a_file_of_which_a_step_failed_is_removed_and_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, error: type[BaseException]
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    opened = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(step, fail)
+    with pytest.raises(error), EventFile(str(tmp_path), SCHEMA) as file:
+        file.write_row_group(LARGE)
+    assert not list(tmp_path.iterdir())
+    assert len(os.listdir("/proc/self/fd")) == opened
+
+
+def test_a_buffer_of_places_may_have_bytes_behind_them(tmp_path: Path) -> None:
+    texts = LARGE.column("message").combine_chunks()
+    _, offsets, data = texts.buffers()
+    torn = [None, pa.py_buffer(offsets.to_pybytes() + b"123"), data]
+    column = pa.Array.from_buffers(pa.string(), len(texts), torn)
+    path = write(tmp_path / "a.parquet", LARGE.set_column(1, SCHEMA.field(1), column))
+    assert compressed_here(path) == [True]
+    assert pq.read_table(path).equals(LARGE)
+
+
 # the disk ends amid Arrow's columns, pages, and footer, and behind all of them
 @pytest.mark.parametrize("less", [10_000_000, 1_000_000, 100_000, 5_000, 0])
 def test_a_file_that_does_not_fit_the_disk_is_removed_and_named(tmp_path: Path, less: int) -> None:
