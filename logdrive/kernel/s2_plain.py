@@ -7,6 +7,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from logdrive.kernel.varints import encode_varint
+
 # why `encode_records` has stopped
 OVER: Final = 0
 """No whole event is left."""
@@ -127,7 +129,7 @@ def encode_records(
     """
     pieces: list[bytes | memoryview] = []
     spliced = False
-    high = _varint(seq_num >> 7)
+    high = encode_varint(seq_num >> 7)
     # what stands before and after the number of a plain record, by the length of its body
     frames: dict[int, tuple[bytes, bytes]] = {}
     frames_stamp, first = -1, _MAGIC[0]
@@ -153,10 +155,10 @@ def encode_records(
         # the number; its bytes but the first change every 128 records
         low = seq_num & 127
         if not low:
-            was, high = high, _varint(seq_num >> 7)
+            was, high = high, encode_varint(seq_num >> 7)
             if len(was) != len(high) or seq_num == 128:
                 frames.clear()
-        number = _LOW[low] + high if seq_num > 127 else _varint(seq_num)
+        number = _LOW[low] + high if seq_num > 127 else encode_varint(seq_num)
 
         if head is not None:
             spliced = True
@@ -169,7 +171,7 @@ def encode_records(
             try:
                 before, after = frames[length]
             except KeyError:
-                field = b"\x22" + _varint(length)
+                field = b"\x22" + encode_varint(length)
                 before, after = frames[length] = _frame(field, len(number), stamp, length)
         at += _EVENT.size + length
         pieces += (before, number, after, data[body:at])
@@ -207,8 +209,8 @@ def _frame(field: bytes, number: int, timestamp: int, rest: int) -> tuple[bytes,
 
     *field* is the end of that, and *rest* bytes follow.
     """
-    after = b"".join((b"\x10", _varint(timestamp), field))
-    return b"".join((b"\x0a", _varint(1 + number + len(after) + rest), b"\x08")), after
+    after = b"".join((b"\x10", encode_varint(timestamp), field))
+    return b"".join((b"\x0a", encode_varint(1 + number + len(after) + rest), b"\x08")), after
 
 
 def _payload_head(data: bytes | memoryview, at: int, length: int) -> tuple[int, int, int] | None:
@@ -223,13 +225,3 @@ def _payload_head(data: bytes | memoryview, at: int, length: int) -> tuple[int, 
     ):
         return None
     return kind, timestamp, metered
-
-
-def _varint(number: int) -> bytes:
-    """Return *number* as protobuf encodes it."""
-    encoded = bytearray()
-    while number > 127:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from logdrive.kernel import s2_plain
+from logdrive.kernel.varints import encode_varint
 from tests.logdrive.kernel.compiled import compiled_module
 
 U64 = 2**64 - 1
@@ -27,11 +28,7 @@ bodies = st.one_of(
 
 
 def field(key: int, value: bytes) -> bytes:
-    return bytes((key,)) + varint(len(value)) + value
-
-
-def varint(number: int) -> bytes:
-    return s2_plain._varint(number)
+    return bytes((key,)) + encode_varint(len(value)) + value
 
 
 plain_records = st.builds(lambda body: field(0x0A, field(0x1A, body)), bodies)

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -24,6 +22,7 @@ from logdrive.pipeline.gold.writer import Gold
 from logdrive.pipeline.report.page import render_report
 from logdrive.pipeline.silver.balance import silver_balance
 from logdrive.pipeline.silver.rebuild import drop_silver
+from tests.logdrive.pipeline.crashing import crashing_at
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.gold.counted import count, counted_lines, expected_lines
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
@@ -73,24 +72,6 @@ def files_with_secret(directory: Path) -> list[str]:
         rows = DeltaTable(str(log.parent)).to_pyarrow_table().to_pylist()
         found += [str(log) for row in rows if SECRET.decode() in str(row)]
     return found
-
-
-class Crash(BaseException):
-    """Ends what a test does, as a kill would."""
-
-
-@contextmanager
-def crashing_at(point: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """End what is done inside the context at the fault point *point*, which it must reach."""
-
-    def reached(name: str) -> None:
-        if name == point:
-            raise Crash(name)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(faults, "on_reach", reached)
-        with pytest.raises(Crash):
-            yield
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from logdrive.errors import StorageError
+from logdrive.kernel.varints import encode_varint
 
 TRUE: Final = 1
 FALSE: Final = 2
@@ -148,13 +149,3 @@ def _encode_list(kind: int, items: list[Any]) -> bytes:
 
 def _integer(value: int) -> bytes:
     return encode_varint(value << 1 ^ value >> 63)
-
-
-def encode_varint(value: int) -> bytes:
-    """Return *value*, which is not negative, in groups of seven bits, the lowest first."""
-    parts = bytearray()
-    while value > 0x7F:
-        parts.append(value & 0x7F | 0x80)
-        value >>= 7
-    parts.append(value)
-    return bytes(parts)

@@ -38,7 +38,7 @@ _OF_OTHER_PAGES: Final = (10, 11, 12, 14, 15, 16)
 
 
 @dataclass(frozen=True, slots=True)
-class TextChunk:
+class ColumnChunk:
     """One column of one row group, as it is in the file."""
 
     values: int
@@ -48,7 +48,7 @@ class TextChunk:
     offset: int  # of the first page in the file
 
 
-RowGroupTexts = Mapping[str, TextChunk]
+RowGroupTexts = Mapping[str, ColumnChunk]
 """The columns of one row group that Arrow's writer has not written, by name."""
 
 
@@ -72,7 +72,7 @@ def replace_chunks(tail: bytes, groups: Sequence[RowGroupTexts]) -> bytes:
     return encoded + _LENGTH.pack(len(encoded)) + MAGIC
 
 
-def _replace_chunk(row_group: Struct, name: str, chunk: TextChunk) -> None:
+def _replace_chunk(row_group: Struct, name: str, chunk: ColumnChunk) -> None:
     _, columns = _value(row_group, _CHUNKS, LIST)
     path = [name.encode()]
     metadata = next(

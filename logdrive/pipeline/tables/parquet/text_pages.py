@@ -14,8 +14,9 @@ import pyarrow as pa
 from isal import isal_zlib
 
 from logdrive.kernel.page_plain import SnappyPage
+from logdrive.kernel.varints import encode_varint
 from logdrive.model.units import KIB, MIB
-from logdrive.pipeline.tables.parquet.compact import I32, STRUCT, encode_struct, encode_varint
+from logdrive.pipeline.tables.parquet.compact import I32, STRUCT, encode_struct
 
 PLAIN: Final = 0  # parquet.thrift, Encoding
 RLE: Final = 3

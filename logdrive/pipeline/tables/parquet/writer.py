@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from logdrive.kernel.page_loops import snappy_page
 from logdrive.model.units import MIB
-from logdrive.pipeline.tables.parquet.footer import RowGroupTexts, TextChunk, replace_chunks
+from logdrive.pipeline.tables.parquet.footer import ColumnChunk, RowGroupTexts, replace_chunks
 from logdrive.pipeline.tables.parquet.text_pages import TextPages
 
 _LEAST_BYTES: Final = 1 * MIB  # of a column in a row group: below, a footer of ours costs more
@@ -72,7 +72,7 @@ class ParquetFileWriter:
             or _NONE
         )
 
-    def _write_texts(self, column: pa.ChunkedArray) -> TextChunk:
+    def _write_texts(self, column: pa.ChunkedArray) -> ColumnChunk:
         assert self._pages is not None, "columns are chosen where there is one"
         offset, plain_bytes, pages = self._sink.tell(), 0, 0
         for page in self._pages.make_pages(column):
@@ -81,7 +81,7 @@ class ParquetFileWriter:
             plain_bytes += page.plain_bytes
             pages += 1
         stored = self._sink.tell() - offset
-        return TextChunk(len(column), pages, plain_bytes, stored, offset)
+        return ColumnChunk(len(column), pages, plain_bytes, stored, offset)
 
     def finish(self) -> None:
         """Write the end of the file. Raises OSError, or `StorageError` if Arrow's footer is odd."""

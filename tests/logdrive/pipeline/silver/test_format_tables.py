@@ -21,6 +21,7 @@ from logdrive.pipeline.silver.step_note import read_step_note
 from logdrive.pipeline.tables import join_files, upkeep
 from logdrive.pipeline.tables.delta import open_table, open_table_as_it_is
 from logdrive.pipeline.tables.files import write_file
+from tests.logdrive.pipeline.crashing import crashing_at
 from tests.logdrive.pipeline.silver.filled import (
     Stream,
     access_lines,
@@ -110,25 +111,15 @@ def test_sources_decided_before_and_after_a_new_column_are_in_one_step(
     assert balance.adds_up
 
 
-class Crash(BaseException):
-    """The end of the process, as a test can survive it."""
-
-
 @pytest.mark.parametrize(
     "point", [point for point in faults.POINTS if point.startswith("pipeline.silver.")]
 )
 def test_a_crash_while_a_column_is_added_loses_nothing(
     tmp_path: Path, stream: Stream, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
-    def reached(name: str) -> None:
-        if name == point:
-            raise Crash(name)
-
     stream.add(o2=order(2.5))
-    monkeypatch.setattr(faults, "on_reach", reached)
-    with pytest.raises(Crash):
+    with crashing_at(point, monkeypatch):
         fill(tmp_path, orders(BOTH))
-    monkeypatch.setattr(faults, "on_reach", None)
     fill(tmp_path, orders(BOTH))
     assert values(tmp_path, "user", "amount") == [("1", None), ("1", 2.5)]
 

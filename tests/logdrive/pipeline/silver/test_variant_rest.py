@@ -34,6 +34,7 @@ from logdrive.pipeline.tables import join_files, upkeep
 from logdrive.pipeline.tables.check_files import check_file
 from logdrive.pipeline.tables.delta import open_table_as_it_is
 from logdrive.pipeline.tables.failures import UnreadableFileError
+from tests.logdrive.pipeline.crashing import crashing_at
 from tests.logdrive.pipeline.gold.counted import count, counted_lines, expected_lines
 from tests.logdrive.pipeline.segments import lines
 from tests.logdrive.pipeline.silver.filled import (
@@ -206,25 +207,13 @@ def test_another_type_is_refused_by_its_key_and_a_rebuild_makes_the_tables_anew(
     assert all_values(tmp_path) == before
 
 
-class Crash(BaseException):
-    """The end of the process, as a test can survive it."""
-
-
 @pytest.mark.parametrize("point", POINTS)
 def test_a_crash_anywhere_loses_and_doubles_nothing(
     tmp_path: Path, stream: Stream, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
     for part in range(1, 3):
         grow(stream, 60 * part)
-        passed: list[str] = []
-
-        def reached(name: str, passed: list[str] = passed) -> None:
-            if name == point and not passed:
-                passed.append(name)
-                raise Crash(name)
-
-        monkeypatch.setattr(faults, "on_reach", reached)
-        with pytest.raises(Crash):
+        with crashing_at(point, monkeypatch):
             fill(tmp_path, VARIANTS)
         grow(stream, 60 * part + 30)
         fill(tmp_path, VARIANTS)

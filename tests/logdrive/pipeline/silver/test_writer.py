@@ -14,6 +14,7 @@ from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.metrics import RunMetrics
 from logdrive.pipeline.silver.balance import silver_balance
 from logdrive.pipeline.silver.config import FormatRule, SilverConfig
+from tests.logdrive.pipeline.crashing import Crash, crashing_at
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
 from tests.logdrive.pipeline.silver.filled import (
@@ -30,10 +31,6 @@ from tests.logdrive.pipeline.silver.filled import (
 )
 
 POINTS = [point for point in faults.POINTS if point.startswith("pipeline.silver.")]
-
-
-class Crash(BaseException):
-    """The end of the process, as a test can survive it."""
 
 
 def test_what_a_step_quarantines_is_counted_by_format_and_reason(tmp_path: Path) -> None:
@@ -110,15 +107,7 @@ def test_a_crash_anywhere_loses_and_doubles_nothing(
     segment = Segment()
     for part in (0, 2):
         grow(tmp_path, segment, part)
-        passed: list[str] = []
-
-        def reached(name: str, passed: list[str] = passed) -> None:
-            if name == point and not passed:
-                passed.append(name)
-                raise Crash(name)
-
-        monkeypatch.setattr(faults, "on_reach", reached)
-        with pytest.raises(Crash):
+        with crashing_at(point, monkeypatch):
             fill(tmp_path)
         before = silver_balance(str(tmp_path))
         assert before is None or before.adds_up, "files that are not committed yet count"
@@ -155,16 +144,10 @@ def test_crashes_at_random_points_lose_and_double_nothing(
 def test_a_failed_step_is_not_followed_by_another_until_the_tables_are_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def reached(name: str) -> None:
-        if name == "pipeline.silver.between_tables":
-            raise Crash(name)
-
     grow(tmp_path, Segment(), 0)
     with silver_of(tmp_path) as tables:
-        monkeypatch.setattr(faults, "on_reach", reached)
-        with pytest.raises(Crash):
+        with crashing_at("pipeline.silver.between_tables", monkeypatch):
             tables.next_step()
-        monkeypatch.setattr(faults, "on_reach", None)
         with pytest.raises(StorageError, match="not read again"):
             tables.next_step()
         tables.reload_tables()

@@ -20,7 +20,7 @@ from logdrive.kernel import page_loops
 from logdrive.pipeline.tables.check_files import check_file
 from logdrive.pipeline.tables.failures import UnreadableFileError
 from logdrive.pipeline.tables.files import EventFile, parquet_options
-from logdrive.pipeline.tables.parquet.footer import TextChunk, replace_chunks
+from logdrive.pipeline.tables.parquet.footer import ColumnChunk, replace_chunks
 from logdrive.pipeline.tables.parquet.writer import ParquetFileWriter
 from tests.conftest import unavailable
 from tests.support.disks.tmpfs import tmpfs
@@ -260,12 +260,12 @@ def test_a_footer_with_other_row_groups_or_columns_is_refused(tmp_path: Path) ->
     written = write(tmp_path / "a.parquet", rows_of(lines(10))).read_bytes()
     size = int.from_bytes(written[-8:-4], "little")
     tail = written[-8 - size :]
-    chunk = TextChunk(10, 1, 100, 100, 4)
+    chunk = ColumnChunk(10, 1, 100, 100, 4)
     assert replace_chunks(tail, [{}]) == tail
     for broken, groups in (
         (tail, []),
         (tail, [{"no such": chunk}]),
-        (tail, [{"message": TextChunk(11, 1, 100, 100, 4)}]),
+        (tail, [{"message": ColumnChunk(11, 1, 100, 100, 4)}]),
         (tail[:-4] + b"PARE", [{}]),
         (tail[1:], [{}]),
         (b"", [{}]),
