@@ -70,9 +70,15 @@ is_utf8(const unsigned char *at, const unsigned char *end)
 
 #define FARTHEST ((int64_t)1 << 62) /* where a text begins in its file, at most: no sum of places overflows */
 
+/* Where the bytes of each column are written. */
+struct places {
+    char *messages, *offsets, *begins, *stops, *ends, *flawed, *counts;
+};
+
 /* What is made of texts; its buffers have room for as many events and texts as were counted. */
 struct columns {
     PyObject *messages, *offsets, *begins, *stops, *ends, *flawed, *counts;
+    struct places to;       /* in these */
     Py_ssize_t count, size; /* events so far, bytes of their messages */
     int other_ends, flaws;  /* whether any event ends with more or less than LF; whether any is not UTF-8 */
 };
@@ -107,6 +113,15 @@ new_columns(struct columns *columns, Py_ssize_t events, Py_ssize_t messages, Py_
         drop_columns(columns);
         return -1;
     }
+    columns->to = (struct places){
+        .messages = PyBytes_AsString(columns->messages),
+        .offsets = PyBytes_AsString(columns->offsets),
+        .begins = PyBytes_AsString(columns->begins),
+        .stops = PyBytes_AsString(columns->stops),
+        .ends = PyBytes_AsString(columns->ends),
+        .flawed = PyBytes_AsString(columns->flawed),
+        .counts = PyBytes_AsString(columns->counts),
+    };
     return 0;
 }
 
@@ -178,26 +193,23 @@ messages_size(const Py_buffer *text, const Py_buffer *cuts, int lines, const str
 static void
 add_events(struct columns *columns, const unsigned char *at, const unsigned char *end, int64_t start, int lines, int plain)
 {
-    unsigned char *messages = (unsigned char *)PyBytes_AsString(columns->messages);
-    char *offsets = PyBytes_AsString(columns->offsets) + sizeof(int32_t);
-    char *begins = PyBytes_AsString(columns->begins), *stops = PyBytes_AsString(columns->stops);
-    char *ends = PyBytes_AsString(columns->ends), *flawed = PyBytes_AsString(columns->flawed);
+    struct places to = columns->to;
     Py_ssize_t row = columns->count, size = columns->size;
     while (at < end) {
         const unsigned char *stop = event_stop(at, end, lines);
         char code = end_code(at, stop);
         Py_ssize_t bare = stop - at - END_SIZES[(int)code];
-        memcpy(messages + size, at, (size_t)bare);
+        memcpy(to.messages + size, at, (size_t)bare);
         size += bare;
         int64_t begin = start, after = start + (stop - at);
         int32_t offset = (int32_t)size;
-        memcpy(offsets + row * (Py_ssize_t)sizeof offset, &offset, sizeof offset);
-        memcpy(begins + row * (Py_ssize_t)sizeof begin, &begin, sizeof begin);
-        memcpy(stops + row * (Py_ssize_t)sizeof after, &after, sizeof after);
-        ends[row] = code;
+        memcpy(to.offsets + (row + 1) * (Py_ssize_t)sizeof offset, &offset, sizeof offset);
+        memcpy(to.begins + row * (Py_ssize_t)sizeof begin, &begin, sizeof begin);
+        memcpy(to.stops + row * (Py_ssize_t)sizeof after, &after, sizeof after);
+        to.ends[row] = code;
         columns->other_ends |= code != LF;
         char flaw = (char)(!plain && !is_utf8(at, at + bare));
-        flawed[row] = flaw;
+        to.flawed[row] = flaw;
         columns->flaws |= flaw;
         start = after;
         at = stop;
@@ -207,29 +219,43 @@ add_events(struct columns *columns, const unsigned char *at, const unsigned char
     columns->size = size;
 }
 
+/* Add the events of all texts. Nothing of Python's is touched. */
+static void
+add_texts(struct columns *columns, const Py_buffer *text, const Py_buffer *cuts, const Py_buffer *starts, int lines, int plain)
+{
+    const unsigned char *bytes = text->buf;
+    memset(columns->to.offsets, 0, sizeof(int32_t));
+    int64_t before = 0;
+    for (Py_ssize_t i = 0; i < cuts->len / (Py_ssize_t)sizeof(int64_t); i++) {
+        int64_t cut = place_at(cuts, i), count = columns->count;
+        add_events(columns, bytes + before, bytes + cut, place_at(starts, i), lines, plain);
+        count = columns->count - count;
+        memcpy(columns->to.counts + i * (Py_ssize_t)sizeof count, &count, sizeof count);
+        before = cut;
+    }
+}
+
 static PyObject *
 columns_of(const Py_buffer *text, const Py_buffer *cuts, const Py_buffer *starts, int lines)
 {
-    const unsigned char *bytes = text->buf;
-    struct survey survey = survey_lines(bytes, text->len);
-    Py_ssize_t texts = cuts->len / (Py_ssize_t)sizeof(int64_t);
-    Py_ssize_t events = count_events(text, cuts, starts, lines, survey.newlines);
+    struct survey survey;
+    Py_ssize_t texts = cuts->len / (Py_ssize_t)sizeof(int64_t), events, messages = 0;
+    struct columns columns;
+    Py_BEGIN_ALLOW_THREADS /* other threads have texts, too */
+    survey = survey_lines(text->buf, text->len);
+    events = count_events(text, cuts, starts, lines, survey.newlines);
+    if (events >= 0)
+        messages = messages_size(text, cuts, lines, &survey);
+    Py_END_ALLOW_THREADS
     if (events < 0) {
         PyErr_SetString(PyExc_ValueError, "cuts that do not rise to the end of the text, or it is too long, or other starts");
         return NULL;
     }
-    struct columns columns;
-    if (new_columns(&columns, events, messages_size(text, cuts, lines, &survey), texts) < 0)
+    if (new_columns(&columns, events, messages, texts) < 0)
         return NULL;
-    memset(PyBytes_AsString(columns.offsets), 0, sizeof(int32_t));
-    int64_t before = 0;
-    for (Py_ssize_t i = 0; i < texts; i++) {
-        int64_t cut = place_at(cuts, i), count = columns.count;
-        add_events(&columns, bytes + before, bytes + cut, place_at(starts, i), lines, !survey.high);
-        count = columns.count - count;
-        memcpy(PyBytes_AsString(columns.counts) + i * (Py_ssize_t)sizeof count, &count, sizeof count);
-        before = cut;
-    }
+    Py_BEGIN_ALLOW_THREADS
+    add_texts(&columns, text, cuts, starts, lines, !survey.high);
+    Py_END_ALLOW_THREADS
     PyObject *result = Py_BuildValue("OOOOOOO", columns.messages, columns.offsets, columns.begins, columns.stops,
                                      columns.other_ends ? columns.ends : Py_None, columns.flaws ? columns.flawed : Py_None,
                                      columns.counts);
@@ -246,7 +272,11 @@ split_texts(PyObject *Py_UNUSED(module), PyObject *args)
     int lines;
     if (!PyArg_ParseTuple(args, "y*y*y*p", &text, &cuts, &starts, &lines))
         return NULL;
-    PyObject *result = columns_of(&text, &cuts, &starts, lines);
+    PyObject *result = NULL;
+    if (text.readonly && cuts.readonly && starts.readonly)
+        result = columns_of(&text, &cuts, &starts, lines);
+    else
+        PyErr_SetString(PyExc_TypeError, "not bytes: they could change while they are split");
     PyBuffer_Release(&text);
     PyBuffer_Release(&cuts);
     PyBuffer_Release(&starts);

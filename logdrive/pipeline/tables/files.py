@@ -104,7 +104,7 @@ class EventFile:
         try:
             with name_written(self._path):
                 self._file.finish()
-                sync_file(self._path)
+                sync_directory(os.path.dirname(self._path))
                 if self._partition:  # the directory of a new day
                     sync_directory(self._directory)
         except BaseException:  # such as an end that does not fit the disk, or memory

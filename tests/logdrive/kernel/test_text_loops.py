@@ -1,7 +1,9 @@
 """The compiled loops return what the Python ones return, byte for byte, for any text."""
 
 import json
+import time
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate
 from types import ModuleType
 from typing import Any
@@ -130,6 +132,35 @@ def test_plain_lines_have_neither_codes_nor_flaws(loops: ModuleType) -> None:
     assert loops.split_texts(b"a\nb\n", places(4), places(0), True)[4:6] == (None, None)
     empty = (b"", bytes(4), b"", b"", None, None, b"")
     assert loops.split_texts(b"", b"", b"", True) == empty
+
+
+def test_other_threads_run_while_a_text_is_split(compiled: ModuleType) -> None:
+    text = b"a line of some length, and one more\n" * 4_000_000
+    cuts, starts = places(len(text)), places(0)
+
+    def timed_split() -> tuple[float, float]:
+        began = time.perf_counter()
+        compiled.split_texts(text, cuts, starts, True)
+        return began, time.perf_counter()
+
+    with ThreadPoolExecutor(1) as threads:
+        for _ in range(20):  # a busy machine may not let this thread run amid a split
+            split, looked = threads.submit(timed_split), list[float]()
+            while not split.done():
+                looked.append(time.perf_counter())
+            began, ended = split.result()
+            margin = (ended - began) / 4  # at the edges this thread may run anyway
+            if any(began + margin < at < ended - margin for at in looked):
+                return
+    pytest.fail("each split kept all other threads from running")
+
+
+def test_what_could_change_meanwhile_is_not_split(compiled: ModuleType) -> None:
+    whole = (b"a\nb\n", places(4), places(0))
+    for number in range(3):
+        arguments = [bytearray(one) if i == number else one for i, one in enumerate(whole)]
+        with pytest.raises(TypeError, match="could change"):
+            compiled.split_texts(*arguments, True)
 
 
 def text_of(module: ModuleType, *arguments: Any) -> Any:

@@ -25,6 +25,7 @@ DATA_PAGE: Final = 0  # parquet.thrift, PageType
 _PAGE_BYTES = 1 * MIB  # limit on the texts of a page, unless it is one
 _TOGETHER_BYTES = 256 * KIB  # pieces of a column are joined up to here, so that no page is tiny
 _ROOM_BYTES = 256  # that a page takes in memory, besides itself and itself compressed
+_SPARE = 8  # one part in so many more room than a page needs: the next one may be longer
 _LENGTH_BYTES = 4  # in front of each text, and of the levels
 _LENGTH = struct.Struct("<I")
 _SIGNED = struct.Struct("<i")  # how Thrift takes the checksum
@@ -66,8 +67,9 @@ class TextPages:
     ) -> Page:
         levels = _all_present(count)
         plain = len(levels) + _LENGTH_BYTES * count + text_bytes
-        if len(self._room) < 2 * plain + _ROOM_BYTES:
-            self._room = bytearray(2 * plain + _ROOM_BYTES)
+        needed = 2 * plain + _ROOM_BYTES
+        if len(self._room) < needed:
+            self._room = bytearray(needed + needed // _SPARE)
         size = self._snappy_page(levels, offsets, data or b"", first, count, self._room)
         body = memoryview(self._room)[:size]
         head = _page_head(plain, body, count)

@@ -1,5 +1,6 @@
 """Writer of a Parquet file by row groups: long columns of texts page by page, the rest by Arrow."""
 
+import os
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final
@@ -7,6 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from logdrive.host.writeback import begin_writeback
 from logdrive.kernel.page_loops import snappy_page
 from logdrive.model.units import MIB
 from logdrive.pipeline.tables.parquet.footer import ColumnChunk, RowGroupTexts, replace_chunks
@@ -14,6 +16,7 @@ from logdrive.pipeline.tables.parquet.text_pages import TextPages
 
 _LEAST_BYTES: Final = 1 * MIB  # of a column in a row group: below, a footer of ours costs more
 _MOST_BYTES: Final = 512 * MIB  # likewise: one text may be all of it, and a page has it twice
+_WRITEBACK_BYTES: Final = 1 * MIB  # below, the sync at the end has little to wait for
 _NONE: RowGroupTexts = MappingProxyType({})
 
 
@@ -51,6 +54,8 @@ class ParquetFileWriter:
             }
         # of each row group, what was written here
         self._groups: list[RowGroupTexts] = []
+        # up to where the file is on its way to the disk
+        self._begun = 0
 
     def write_row_group(self, table: pa.Table) -> None:
         """Add *table*, which has rows, as one row group. Raises OSError."""
@@ -71,6 +76,10 @@ class ParquetFileWriter:
             {self._texts[number]: self._write_texts(column) for number, column in chosen.items()}
             or _NONE
         )
+        end = self._sink.tell()
+        if end - self._begun >= _WRITEBACK_BYTES:
+            begin_writeback(self._sink.fileno(), self._begun, end)
+            self._begun = end
 
     def _write_texts(self, column: pa.ChunkedArray) -> ColumnChunk:
         assert self._pages is not None, "columns are chosen where there is one"
@@ -84,12 +93,17 @@ class ParquetFileWriter:
         return ColumnChunk(len(column), pages, plain_bytes, stored, offset)
 
     def finish(self) -> None:
-        """Write the end of the file. Raises OSError, or `StorageError` if Arrow's footer is odd."""
+        """Write the end of the file, and sync it; its name is not durable yet.
+
+        Raises OSError, or `StorageError` if Arrow's footer is odd.
+        """
         with self._sink:
             end = self._sink.tell()
             self._writer.close()
-        if any(self._groups):
-            self._replace_footer(end)
+            if any(self._groups):
+                self._replace_footer(end)
+            # by the handle that wrote: one that is opened later may miss what failed before
+            os.fsync(self._sink.fileno())
 
     def abandon(self) -> None:
         """Close the file, which is of no use."""

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logdrive.errors import StorageError, file_error_text
+from logdrive.host.writeback import begin_writeback
 from logdrive.kernel import page_loops
 from logdrive.pipeline.tables.check_files import check_file
 from logdrive.pipeline.tables.failures import UnreadableFileError
@@ -193,6 +194,32 @@ def test_a_changed_byte_of_a_page_is_found(tmp_path: Path, part: float) -> None:
         check_file(str(path))
 
 
+def test_row_groups_are_on_their_way_to_the_disk_before_the_file_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[tuple[int, int]] = []
+
+    def note(descriptor: int, start: int, stop: int) -> None:
+        assert stop == os.fstat(descriptor).st_size
+        begun.append((start, stop))
+        begin_writeback(descriptor, start, stop)
+
+    monkeypatch.setattr("logdrive.pipeline.tables.parquet.writer.begin_writeback", note)
+    small = rows_of(lines(10))
+    file = ParquetFileWriter(
+        str(tmp_path / "a.parquet"), SCHEMA, parquet_options(SCHEMA, "snappy"), frozenset()
+    )
+    for group in (LARGE, small, LARGE, small):
+        file.write_row_group(group)
+    starts, stops = zip(*begun, strict=True)
+    assert len(begun) == 2, "what is small waits for what follows, or for the end"
+    assert starts == (0, stops[0])
+    file.finish()
+    assert pq.read_table(tmp_path / "a.parquet").equals(
+        pa.concat_tables([LARGE, small, LARGE, small])
+    )
+
+
 def test_a_file_of_which_a_row_group_failed_is_removed(tmp_path: Path) -> None:
     stopped = pytest.raises(KeyboardInterrupt)
     with stopped, EventFile(str(tmp_path), SCHEMA) as file:
@@ -207,7 +234,8 @@ def test_a_file_of_which_a_row_group_failed_is_removed(tmp_path: Path) -> None:
     [
         "pyarrow.parquet.ParquetWriter.__init__",
         "logdrive.pipeline.tables.parquet.writer.replace_chunks",
-        "logdrive.pipeline.tables.files.sync_file",
+        "os.fsync",
+        "logdrive.pipeline.tables.files.sync_directory",
     ],
 )
 def test_a_file_of_which_a_step_failed_is_removed_and_closed(
