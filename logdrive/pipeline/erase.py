@@ -42,12 +42,13 @@ from logdrive.pipeline.silver.balance import row_tables
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.schema import SENT, SOURCES, silver_directory
 from logdrive.pipeline.silver.writer import Silver
-from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table_as_it_is
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.dropping import drop_tables
 from logdrive.pipeline.tables.failures import name_read
 from logdrive.pipeline.tables.files import AddedFile, EventFile, labelled_schema, write_file
 from logdrive.pipeline.tables.leftovers import find_leftovers, remove_leftovers
 from logdrive.pipeline.tables.lock import BACKFILL, REBUILD, lock_tables
+from logdrive.pipeline.tables.open_table import is_table, open_table_as_it_is
 from logdrive.pipeline.tables.select import count_rows, select_first_rows, select_rows
 from logdrive.pipeline.tasks import InProcess
 

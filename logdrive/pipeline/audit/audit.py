@@ -52,7 +52,8 @@ from logdrive.pipeline.bronze.removed import (
 )
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
-from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table, open_table_as_it_is
+from logdrive.pipeline.tables.delta import AppendTable
+from logdrive.pipeline.tables.open_table import is_table, open_table, open_table_as_it_is
 
 _HEADERS = pa.schema(
     [field for field in BATCHES if field.name in {*Head._fields, *HEADER_COLUMNS, *PLACE_COLUMNS}]

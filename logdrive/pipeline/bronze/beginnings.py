@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import LABEL, TIME, plain_schema
-from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, open_table
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.files import write_file
+from logdrive.pipeline.tables.open_table import create_table, is_table, open_table
 
 BEGINNINGS_SCHEMA: Final = pa.schema(
     [

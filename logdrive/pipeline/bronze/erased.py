@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import LABEL, TIME, plain_schema
-from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, open_table
+from logdrive.pipeline.tables.delta import AppendTable
+from logdrive.pipeline.tables.open_table import create_table, is_table, open_table
 
 ERASURE: Final = "erasure"
 """Name of the mark that `erased` and `events` have: the number of the last erasure they know."""

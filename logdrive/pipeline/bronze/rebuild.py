@@ -14,7 +14,7 @@ from logdrive.pipeline.bronze.erased import list_erasures, read_erased
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
 from logdrive.pipeline.decode.coverage import subtract, union
 from logdrive.pipeline.decode.schema import BATCHES, DAMAGED_PACK, EVENTS, FOREIGN, REDACTED
-from logdrive.pipeline.tables.delta import open_table
+from logdrive.pipeline.tables.open_table import open_table
 from logdrive.printable import escape_unprintable
 
 COLUMNS = ("start", "end", "message", "eol", "original", "flag", "fields")

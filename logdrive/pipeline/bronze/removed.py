@@ -23,8 +23,9 @@ from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.bronze.beginnings import UnfilledPart, read_beginnings
 from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.decode.schema import LABEL, TIME, plain_schema
-from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, open_table
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.files import write_file
+from logdrive.pipeline.tables.open_table import create_table, is_table, open_table
 
 EPOCH_MARK: Final = ".#epoch."
 """What is in the names of Pravega's segments alone, behind the number. Their offsets count bytes;

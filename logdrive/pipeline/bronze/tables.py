@@ -4,7 +4,8 @@ import os
 
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 from logdrive.pipeline.tables.day_files import DAY
-from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, open_table
+from logdrive.pipeline.tables.delta import AppendTable
+from logdrive.pipeline.tables.open_table import create_table, is_table, open_table
 
 
 def table_paths(directory: str) -> tuple[str, str]:

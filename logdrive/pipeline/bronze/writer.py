@@ -1,29 +1,23 @@
 """Commits what tasks have written to the bronze tables: each byte once, each commit exactly once.
 
-A micro-batch becomes one commit to `events` and then one to `batches`, each with the segments' new
-ends (see `tables`). `batches` is the truth: where it ends, the next run begins. The commit to
-`events` names, in its metadata, the files that the commit to `batches` will add, which are on the
-disk by then. So a crash between the two commits is repaired by making the second one.
+A micro-batch becomes one commit to both tables (`table_pair`), with the segments' new ends.
 
 Tables that begin at a time (`beginnings`) may be filled by two processes, of which one fills what
 lies before it; both are a `Bronze`. They take turns at commits, and each takes up what the other
-has committed since its last turn: the bytes that it covers, and a second half that a crash has left
-to be made.
+has committed since its last turn: the bytes that it covers.
 """
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
-from uuid import uuid4
+from typing import Self
 
 import pyarrow.compute as pc
 
 from logdrive.errors import LogdriveError, StorageError
-from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.model.pieces import UnfinishedEvents, pieces_within
@@ -44,13 +38,14 @@ from logdrive.pipeline.bronze.history import (
 )
 from logdrive.pipeline.bronze.new_rows import NewRows
 from logdrive.pipeline.bronze.removed import note_removed
-from logdrive.pipeline.bronze.tables import create_tables, table_paths
+from logdrive.pipeline.bronze.table_pair import TablePair
+from logdrive.pipeline.bronze.tables import table_paths
 from logdrive.pipeline.bronze.written_range import WrittenRange
 from logdrive.pipeline.decode.coverage import Coverage
-from logdrive.pipeline.decode.headers import BatchRow, batches_table
+from logdrive.pipeline.decode.headers import BatchRow
 from logdrive.pipeline.decode.schema import FOREIGN
-from logdrive.pipeline.tables.day_files import write_day_files
-from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, AddedFile
+from logdrive.pipeline.tables.delta import AppendTable
+from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
 from logdrive.pipeline.tables.lock import BACKFILL, FOLLOW, make_and_lock_tables, take_turn
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 
@@ -105,8 +100,6 @@ class Bronze:
         self._again: set[int] = set()
         # what the tables have of each source
         self._cover = Coverage()
-        # id of the last commit
-        self._last: str | None = None
         # segment -> where the tables begin in it, if that is not where it does
         self._beginnings: dict[str, Beginning] = {}
         # segment -> offset of the next batch
@@ -142,8 +135,7 @@ class Bronze:
         for upkeep in self._upkeeps:
             upkeep.abandon()
         with take_turn(self._place, self._disk):
-            self.events, self.batches = create_tables(self._directory)
-            self._repair()
+            self._pair = TablePair(self._directory, self._compression)
         assert self._executor is not None, "the tables are used inside their context"
         # one process keeps them up: the one that is always there
         kept_up = () if self._backfill else (self.events, self.batches)
@@ -170,12 +162,25 @@ class Bronze:
                     upkeep.abandon()
 
     @property
+    def events(self) -> AppendTable:
+        """The table of rows, inside the context."""
+        return self._pair.events
+
+    @property
+    def batches(self) -> AppendTable:
+        """The table of headers, inside the context."""
+        return self._pair.batches
+
+    @property
     def _place(self) -> str:
         return os.path.dirname(self._paths[0])
 
     def _mark(self, segment: str) -> str:
         """Return the name of the mark that says where the tables end in *segment*."""
         return backfill_mark(segment) if self._backfill else segment
+
+    def _marks(self, ends: Mapping[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+        return {self._mark(segment): passed for segment, passed in ends.items()}
 
     def next_offset(self, segment: str) -> int:
         """Return where the tables end in *segment*: the offset of the next batch to read.
@@ -301,7 +306,7 @@ class Bronze:
             now = self._clock.now_ms()
             for row in headers:
                 row.committed = now
-            self._commit_both(files, headers, ends)
+            self._pair.commit(files, headers, self._marks(ends))
 
         self._ends |= {segment: end for segment, (_, end) in ends.items()}
         self._note_pieces(headers)
@@ -327,7 +332,7 @@ class Bronze:
         passed = {segment: (self.next_offset(segment), end) for segment, end in ends.items()}
         self._sound = False
         with self._turn(passed):
-            self._commit_both([], [], passed)
+            self._pair.commit([], [], self._marks(passed))
         self._ends |= ends
         self._sound = True
 
@@ -337,20 +342,10 @@ class Bronze:
 
         What they have committed before is known then, whole.
         """
-        marks = [self._mark(segment) for segment in segments]
         with take_turn(self._place, self._disk):
-            rows, headers = self.events.take_up(marks), self.batches.take_up(marks)
-            if headers:
-                self._last = headers[-1].note.get("id")
-                self._cover_added(file for commit in headers for file in commit.files)
-            if rows:
-                self._finish_half(rows[-1].note)
+            for file in self._pair.take_up([self._mark(segment) for segment in segments]):
+                cover_added(self._cover, os.path.join(self._paths[1], file.name))
             yield
-
-    def _cover_added(self, files: Iterable[AddedFile]) -> None:
-        """Cover what another process has committed: *files* of the table `batches`."""
-        for file in files:
-            cover_added(self._cover, os.path.join(self._paths[1], file.name))
 
     def _note_pieces(self, headers: Sequence[BatchRow]) -> None:
         """Note which events in pieces have begun, and which are whole now (rule R6)."""
@@ -379,47 +374,3 @@ class Bronze:
             reached[part.segment] = part.end
             fresh.append(part)
         return fresh
-
-    def _commit_both(
-        self, files: list[AddedFile], headers: list[BatchRow], ends: dict[str, tuple[int, int]]
-    ) -> None:
-        # the headers' files first: `_repair` needs them if a crash comes between the commits
-        staged = write_day_files(self._paths[1], batches_table(headers), self._compression)
-        commit = str(uuid4())
-        marks = {self._mark(segment): passed for segment, passed in ends.items()}
-        faults.reach("pipeline.commit.before_events")
-        note = {"id": commit, "after": self._last, "batches": [asdict(file) for file in staged]}
-        self.events.add_files(files, marks, note)
-        faults.reach("pipeline.commit.between")
-        self.batches.add_files(staged, marks, {"id": commit})
-        faults.reach("pipeline.commit.after_batches")
-        self._last = commit
-
-    def _repair(self) -> None:
-        """Make the commit to `batches` if a crash came between it and the one to `events`."""
-        self._last = self.batches.read_last_note().get("id")
-        self._finish_half(self.events.read_last_note())
-
-    def _finish_half(self, half: Mapping[str, Any]) -> None:
-        """Make the commit to `batches` that belongs to the one to `events` with the note *half*."""
-        if half.get("id") == self._last:  # both halves are there
-            return
-        if half.get("after") != self._last:  # more than one half is missing: no crash does that
-            raise StorageError(
-                f"{self._paths[0]} and {self._paths[1]} do not belong together: one of them was "
-                "restored from a backup, or is gone; restore both from the same backup, or make "
-                "them anew: `logdrive pipeline rebuild DIR --table bronze --from URI`"
-            )
-
-        # the files of headers were durable before the first half was made
-        staged = [AddedFile(**file) for file in _staged_files(half["batches"])]
-        self.batches.add_files(staged, half["ends"], {"id": half["id"]})
-        self._last = half["id"]
-        self._cover_added(staged)
-
-
-def _staged_files(noted: Any) -> list[dict[str, Any]]:
-    """Return what a note says of files of headers: earlier versions had one, or None."""
-    if isinstance(noted, list):
-        return noted
-    return [] if noted is None else [noted]

@@ -19,7 +19,7 @@ from logdrive.pipeline.gold.schema import (
     gold_directory,
 )
 from logdrive.pipeline.gold.summarize import add_rows
-from logdrive.pipeline.tables.delta import is_table, open_table
+from logdrive.pipeline.tables.open_table import is_table, open_table
 
 _QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 

@@ -28,10 +28,11 @@ from logdrive.pipeline.gold.summarize import (
     keep_talkers,
     summarize_rows,
 )
-from logdrive.pipeline.tables.delta import AppendTable, create_table
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.failures import MissingFileError, name_read
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, write_file
 from logdrive.pipeline.tables.lock import make_and_lock_tables
+from logdrive.pipeline.tables.open_table import create_table
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 from logdrive.pipeline.tasks import check_stop
 

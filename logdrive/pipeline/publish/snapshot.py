@@ -10,9 +10,9 @@ from urllib.parse import unquote
 import orjson
 
 from logdrive.errors import StorageError
-from logdrive.pipeline.tables.delta import open_table_as_it_is
 from logdrive.pipeline.tables.delta_log import read_entry
 from logdrive.pipeline.tables.leftovers import is_leftover
+from logdrive.pipeline.tables.open_table import open_table_as_it_is
 
 LOG: Final = "_delta_log"
 HINT: Final = f"{LOG}/_last_checkpoint"

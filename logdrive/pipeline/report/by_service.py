@@ -15,7 +15,7 @@ from logdrive.pipeline.report.charts import Tick, columns, scale, short
 from logdrive.pipeline.report.figures import bin_label, choose_step
 from logdrive.pipeline.silver.balance import SilverBalance, silver_balance
 from logdrive.pipeline.silver.schema import QUARANTINE, silver_directory
-from logdrive.pipeline.tables.delta import is_table, open_table_as_it_is
+from logdrive.pipeline.tables.open_table import is_table, open_table_as_it_is
 
 _SERVICES = 20  # limit on the services listed
 _REASONS = 20  # likewise

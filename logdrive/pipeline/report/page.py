@@ -22,7 +22,7 @@ from logdrive.pipeline.report.charts import (
     size,
 )
 from logdrive.pipeline.report.figures import COLUMNS, Figures, compute_figures, cover_bar
-from logdrive.pipeline.tables.delta import open_table
+from logdrive.pipeline.tables.open_table import open_table
 
 _SOURCES = 40  # limit on the sources listed
 _GAPS = 200  # limit on the gaps listed

@@ -22,8 +22,9 @@ from logdrive.pipeline.silver.schema import (
     silver_directory,
 )
 from logdrive.pipeline.silver.step_note import STEP, StepNote, read_step_note
-from logdrive.pipeline.tables.delta import AppendTable, is_table, open_table, open_table_as_it_is
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.failures import name_read
+from logdrive.pipeline.tables.open_table import is_table, open_table, open_table_as_it_is
 
 _TRIES = 20  # looks at tables that another process fills, until two agree
 

@@ -18,7 +18,7 @@ from logdrive.pipeline.formats.keyed import type_name
 from logdrive.pipeline.silver.config import AUTO, FormatRule, RestType, SilverConfig
 from logdrive.pipeline.silver.decisions import Decisions, FormatDecision
 from logdrive.pipeline.silver.schema import REST, TEXT, TEXT_COLUMNS, rows_schema
-from logdrive.pipeline.tables.delta import is_table, open_table_as_it_is
+from logdrive.pipeline.tables.open_table import is_table, open_table_as_it_is
 
 CONFIG_PART = "silver"
 """What a `ConfigError` names in place of the file, which is not known here."""

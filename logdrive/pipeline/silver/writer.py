@@ -49,7 +49,7 @@ from logdrive.pipeline.silver.schema import (
 from logdrive.pipeline.silver.sent_lines import SentLines
 from logdrive.pipeline.silver.step_note import STEP, StepNote, read_step_note
 from logdrive.pipeline.tables.day_files import DAY, write_day_files
-from logdrive.pipeline.tables.delta import AppendTable, create_table, is_table, open_table_as_it_is
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.delta_log import entry_path
 from logdrive.pipeline.tables.files import (
     DEFAULT_COMPRESSION,
@@ -59,6 +59,7 @@ from logdrive.pipeline.tables.files import (
     write_file,
 )
 from logdrive.pipeline.tables.lock import make_and_lock_tables
+from logdrive.pipeline.tables.open_table import create_table, is_table, open_table_as_it_is
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 from logdrive.pipeline.tasks import InProcess, Tasks
 

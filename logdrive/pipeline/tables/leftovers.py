@@ -13,7 +13,7 @@ import shutil
 from typing import Final
 
 from logdrive.errors import StorageError, file_error_text
-from logdrive.pipeline.tables.delta import is_table
+from logdrive.pipeline.tables.open_table import is_table
 
 BRONZE_NEW: Final = "bronze.new"
 BRONZE_OLD: Final = "bronze.old"

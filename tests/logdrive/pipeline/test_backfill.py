@@ -18,8 +18,8 @@ from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.backfill import check_backfill
 from logdrive.pipeline.bronze.beginnings import time_text
 from logdrive.pipeline.bronze.rebuild import source_pieces
+from logdrive.pipeline.bronze.table_pair import TablePair
 from logdrive.pipeline.bronze.tables import open_tables
-from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.plan import RunResult
 from logdrive.pipeline.rebuild_bronze import check_rebuild, rebuild_bronze
 from logdrive.pipeline.silver.balance import silver_balance
@@ -99,15 +99,15 @@ def test_a_backfill_waits_for_a_disk_that_is_full_and_goes_on(
     segments = stream()
     planned = plan(store(tmp_path / "store", *segments), tables, received(segments[0], 14))
     run(planned)
-    whole, failures = Bronze._commit_both, [1]
+    whole, failures = TablePair.commit, [1]
 
-    def full(tables: Bronze, *arguments: Any) -> None:
+    def full(tables: TablePair, *arguments: Any) -> None:
         if failures:
             failures.pop()
             raise OSError(errno.ENOSPC, "No space left on device")
         whole(tables, *arguments)
 
-    monkeypatch.setattr(Bronze, "_commit_both", full)
+    monkeypatch.setattr(TablePair, "commit", full)
     backfill(planned)
     check_whole(tables)
 

@@ -14,6 +14,7 @@ from bench.processes import free_port
 from logdrive.errors import StorageError, TransientError, UnavailableError
 from logdrive.pipeline import choose_tasks, micro_batches
 from logdrive.pipeline.bronze.rebuild import source_pieces
+from logdrive.pipeline.bronze.table_pair import TablePair
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import Bronze
 from logdrive.pipeline.metrics import RunMetrics, serve_metrics
@@ -148,17 +149,17 @@ def test_small_ranges_of_several_segments_stay_whole(
 def test_a_commit_that_fails_leaves_no_files_of_the_next_micro_batch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    planned, whole, calls = plan(tmp_path), Bronze._commit_both, list[int]()
+    planned, whole, calls = plan(tmp_path), TablePair.commit, list[int]()
     begun = threading.Event()
 
-    def fail_at_third(tables: Bronze, *arguments: Any) -> None:
+    def fail_at_third(tables: TablePair, *arguments: Any) -> None:
         calls.append(1)
         if len(calls) == 3:
             assert begun.wait(60)
             raise StorageError("the disk is gone")
         whole(tables, *arguments)
 
-    monkeypatch.setattr(Bronze, "_commit_both", fail_at_third)
+    monkeypatch.setattr(TablePair, "commit", fail_at_third)
     tasks = Elsewhere(lambda number: begun.set() if number == 4 else None)
     with pytest.raises(StorageError, match="the disk is gone"):
         run_pipeline(planned, threading.Event(), tasks=tasks)

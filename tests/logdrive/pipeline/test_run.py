@@ -20,7 +20,7 @@ from logdrive.errors import ConfigError, LogdriveError, TransientError
 from logdrive.packs.pack import PackCodec, PackForm, make_pack
 from logdrive.pipeline.audit.audit import audit
 from logdrive.pipeline.bronze.rebuild import source_pieces
-from logdrive.pipeline.bronze.writer import Bronze
+from logdrive.pipeline.bronze.table_pair import TablePair
 from logdrive.pipeline.decode.batches import walk_batches
 from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
 from logdrive.pipeline.run import run_pipeline
@@ -165,15 +165,15 @@ def test_a_full_disk_fails_a_run_once_and_is_waited_out_by_one_that_follows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = store(tmp_path / "store", *stream(count=2, turns=10))
-    whole, failures = Bronze._commit_both, [1, 1]
+    whole, failures = TablePair.commit, [1, 1]
 
-    def full(tables: Bronze, *arguments: Any) -> None:
+    def full(tables: TablePair, *arguments: Any) -> None:
         if failures:
             failures.pop()
             raise OSError(errno.ENOSPC, "No space left on device")
         whole(tables, *arguments)
 
-    monkeypatch.setattr(Bronze, "_commit_both", full)
+    monkeypatch.setattr(TablePair, "commit", full)
     with pytest.raises(TransientError, match="No space left on device"):
         run(plan(uri, tmp_path / "tables"))
     stop = threading.Event()

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from logdrive.cli.main import cli
 from logdrive.cli.tables.balance import balance_tables
 from logdrive.pipeline.silver.balance import count_sources
-from logdrive.pipeline.tables.delta import open_table_as_it_is
+from logdrive.pipeline.tables.open_table import open_table_as_it_is
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines, source_id
 from tests.logdrive.pipeline.silver.filled import fill

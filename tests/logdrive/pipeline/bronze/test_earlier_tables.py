@@ -16,7 +16,7 @@ from logdrive.pipeline.bronze import tables as bronze_tables
 from logdrive.pipeline.bronze.rebuild import find_source, source_pieces
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
-from logdrive.pipeline.tables.delta import create_table, open_table
+from logdrive.pipeline.tables.open_table import create_table, open_table
 from tests.logdrive.pipeline.filling import bronze, catch_up, send, task
 from tests.logdrive.pipeline.segments import SEGMENT, Segment, lines, source_id
 

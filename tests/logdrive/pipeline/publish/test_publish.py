@@ -19,9 +19,10 @@ from logdrive.errors import StorageError
 from logdrive.pipeline.publish.bucket import Bucket, open_bucket
 from logdrive.pipeline.publish.publish import Publisher
 from logdrive.pipeline.publish.totals import PublishTotals
-from logdrive.pipeline.tables.delta import AppendTable, create_table, open_table
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.delta_log import entry_path
 from logdrive.pipeline.tables.files import AddedFile, write_file
+from logdrive.pipeline.tables.open_table import create_table, open_table
 from logdrive.pipeline.tasks import StoppedError
 from tests.support.lake import Lake
 

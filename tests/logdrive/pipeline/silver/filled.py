@@ -14,7 +14,7 @@ from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.schema import LEDGERS
 from logdrive.pipeline.silver.writer import Silver, StepCounts
-from logdrive.pipeline.tables.delta import is_table
+from logdrive.pipeline.tables.open_table import is_table
 from logdrive.pipeline.tasks import InProcess
 from tests.logdrive.pipeline.filling import catch_up, send
 from tests.logdrive.pipeline.segments import Segment, lines

@@ -19,8 +19,8 @@ from logdrive.pipeline.silver.decisions import FormatDecision, NewSource, decisi
 from logdrive.pipeline.silver.schema import SOURCES_SCHEMA
 from logdrive.pipeline.silver.step_note import read_step_note
 from logdrive.pipeline.tables import join_files, upkeep
-from logdrive.pipeline.tables.delta import open_table, open_table_as_it_is
 from logdrive.pipeline.tables.files import write_file
+from logdrive.pipeline.tables.open_table import open_table, open_table_as_it_is
 from tests.logdrive.pipeline.crashing import crashing_at
 from tests.logdrive.pipeline.silver.filled import (
     Stream,

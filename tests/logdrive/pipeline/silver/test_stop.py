@@ -16,7 +16,7 @@ from logdrive.pipeline.silver import read_batches, writer
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.fill import fill_silver
 from logdrive.pipeline.silver.writer import Silver
-from logdrive.pipeline.tables.delta import open_table_as_it_is
+from logdrive.pipeline.tables.open_table import open_table_as_it_is
 from logdrive.pipeline.tasks import InProcess, InThreads, Item, Result, Tasks
 from tests.logdrive.pipeline.segments import Segment
 from tests.logdrive.pipeline.silver.filled import (

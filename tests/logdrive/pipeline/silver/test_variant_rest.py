@@ -32,8 +32,8 @@ from logdrive.pipeline.silver.config import FormatRule, RestType, SilverConfig
 from logdrive.pipeline.silver.rebuild import drop_silver
 from logdrive.pipeline.tables import join_files, upkeep
 from logdrive.pipeline.tables.check_files import check_file
-from logdrive.pipeline.tables.delta import open_table_as_it_is
 from logdrive.pipeline.tables.failures import UnreadableFileError
+from logdrive.pipeline.tables.open_table import open_table_as_it_is
 from tests.logdrive.pipeline.crashing import crashing_at
 from tests.logdrive.pipeline.gold.counted import count, counted_lines, expected_lines
 from tests.logdrive.pipeline.segments import lines

@@ -8,14 +8,10 @@ import pytest
 from deltalake import DeltaTable, TableFeatures
 
 from logdrive.errors import StorageError
-from logdrive.pipeline.tables.delta import (
-    AppendTable,
-    ConcurrentWriterError,
-    create_table,
-    open_table,
-)
+from logdrive.pipeline.tables.delta import AppendTable, ConcurrentWriterError
 from logdrive.pipeline.tables.delta_log import entry_path
 from logdrive.pipeline.tables.files import AddedFile, write_file
+from logdrive.pipeline.tables.open_table import create_table, open_table
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("text", pa.string())])
 

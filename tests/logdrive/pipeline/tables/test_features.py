@@ -10,7 +10,7 @@ from logdrive.errors import StorageError
 from logdrive.pipeline.decode.schema import LABEL, VARIANT
 from logdrive.pipeline.formats.variant import encode_variants
 from logdrive.pipeline.tables.day_files import DAY, write_day_files
-from logdrive.pipeline.tables.delta import create_table, open_table, open_table_as_it_is
+from logdrive.pipeline.tables.open_table import create_table, open_table, open_table_as_it_is
 
 FILES = pa.schema(
     [

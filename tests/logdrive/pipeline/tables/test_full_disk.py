@@ -13,9 +13,9 @@ import pytest
 from logdrive.errors import file_error_text
 from logdrive.pipeline.silver.outputs import SilverFiles
 from logdrive.pipeline.tables.day_files import DayFiles
-from logdrive.pipeline.tables.delta import create_table
 from logdrive.pipeline.tables.failures import FullDiskError
 from logdrive.pipeline.tables.files import write_file
+from logdrive.pipeline.tables.open_table import create_table
 from tests.support.disks.tmpfs import tmpfs
 
 NAMED = r"^No space left on device: /.*/disk/.*part-.*\.parquet; make room on its disk$"

@@ -10,8 +10,9 @@ from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.decode.schema import BATCHES, EVENTS
 from logdrive.pipeline.tables import join_files, upkeep
 from logdrive.pipeline.tables.day_files import DAY, write_day_files
-from logdrive.pipeline.tables.delta import AppendTable, create_table
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.iceberg import open_catalog, publish_table
+from logdrive.pipeline.tables.open_table import create_table
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 from tests.logdrive.pipeline.bronze.test_days import over_midnight
 from tests.logdrive.pipeline.filling import catch_up

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from logdrive.pipeline.tables.delta import open_table
+from logdrive.pipeline.tables.open_table import open_table
 
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 WRITER = """
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 
 from logdrive.pipeline.tables import join_files, upkeep
-from logdrive.pipeline.tables.delta import create_table
+from logdrive.pipeline.tables.open_table import create_table
 from logdrive.pipeline.tables.files import write_file
 
 join_files.JOIN_FILES = upkeep.JOIN_FILES = 4

@@ -11,9 +11,10 @@ from deltalake import DeltaTable
 from deltalake.transaction import AddAction, RemoveAction
 
 from logdrive.pipeline.tables import join_files, upkeep
-from logdrive.pipeline.tables.delta import AppendTable, create_table, open_table
+from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.delta_log import entry_path
 from logdrive.pipeline.tables.files import AddedFile, write_file
+from logdrive.pipeline.tables.open_table import create_table, open_table
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 from tests.logdrive.pipeline.tables.inline import InlineExecutor
 
