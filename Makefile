@@ -36,7 +36,8 @@ test-cluster: $(STAMP) ## run the tests that start several JVMs: a Spark cluster
 	@$(BIN)/python -m pytest tests/logdrive/pipeline/spark tests/faults -m cluster $(ARGS)
 
 test-spark-42: $(SPARK_42)/.installed ## run the tests that need Spark with the oldest one that is allowed, PySpark 4.2.0 (500 MB, once)
-	@$(SPARK_42)/bin/python -m pytest tests/logdrive/pipeline/spark tests/logdrive/pipeline/audit/engines tests/logdrive/pipeline/silver/test_spark.py -n $(JOBS) --dist loadfile $(ARGS)
+	@$(SPARK_42)/bin/python -m pytest tests/logdrive/pipeline/spark tests/logdrive/pipeline/audit/engines tests/logdrive/pipeline/silver/test_spark.py tests/logdrive/pipeline/silver/test_variant_rest.py tests/logdrive/pipeline/tables/parquet -n $(JOBS) --dist loadfile $(ARGS)
+	@$(SPARK_42)/bin/python -m pytest tests/logdrive/pipeline/spark -m cluster $(ARGS)
 
 test-container: $(STAMP) ## build the agent's image and run it beside an application (root; buildah, podman, runc, debootstrap)
 	@$(BIN)/python -m pytest tests/deploy -m container $(ARGS)

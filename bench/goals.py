@@ -83,6 +83,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "spark.table_network.raw_bytes": (Goal(at_least=150),),
     "spark.table_python_loops.cpu": (Goal(at_most=1.2, peer="read_text"),),
     "spark.trickle.p50": (Goal(at_most=250),),
+    "spark.keep_up_rate.delay_max": (Goal(at_most=5),),
     "silver.access.raw_bytes": (Goal(at_least=60),),
     "tables.audit.seconds": (Goal(at_most=5),),
     **{f"steps.{row}.cpu": (Goal(at_most=1, peer=f"filebeat_{row}"),) for row in _BESIDE_FILEBEAT},
