@@ -2,20 +2,18 @@
 
 import functools
 import os
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
-from logdrive.cli.pipeline_progress import show_files_read, show_spark_start
-from logdrive.cli.tables.master import master_option, require_master
+from logdrive.cli.pipeline_progress import show_files_read
+from logdrive.cli.tables.master import master_option
 from logdrive.errors import os_error_text
 
 if TYPE_CHECKING:
     from logdrive.pipeline.audit.audit import Verdict
-    from logdrive.pipeline.audit.engines.engine import EngineFactory
     from logdrive.pipeline.tables.delta import AppendTable
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -83,13 +81,13 @@ def audit_tables(directory: str, options: EngineOptions) -> "tuple[Verdict, File
     from logdrive.pipeline.tables.installed import require_tables
 
     require_tables()
-    from logdrive.pipeline.audit.audit import audit
     from logdrive.pipeline.bronze.tables import open_tables
 
     open_tables(directory)  # raises if there are no tables, before Spark's slow start
     if options.name == "spark":
-        with _open_spark(options) as engine:
-            return audit(directory, engine, full=options.full), None
+        from logdrive.cli.tables.spark_audit import audit_with_spark
+
+        return audit_with_spark(directory, options.master, full=options.full), None
     return _audit_files(directory, full=options.full)
 
 
@@ -115,23 +113,3 @@ def _audit_files(directory: str, *, full: bool) -> "tuple[Verdict, FilesRead]":
     except OSError as error:  # as for a user who may only read the tables
         not_kept = os_error_text(error)
     return verdict, FilesRead(engine.read_files, engine.known_files, not_kept)
-
-
-@contextmanager
-def _open_spark(options: EngineOptions) -> "Iterator[EngineFactory]":
-    from logdrive.pipeline.spark.session import require_spark
-
-    require_spark()
-    require_master(options.master)
-    from logdrive.pipeline.audit.engines.spark import SparkEngine
-    from logdrive.pipeline.spark.failures import convert_spark_failures
-    from logdrive.pipeline.spark.scratch import open_scratch_directory
-    from logdrive.pipeline.spark.session import open_spark_session
-
-    with open_scratch_directory() as place, ExitStack() as held:
-        with show_spark_start():
-            spark = held.enter_context(
-                open_spark_session("logdrive audit", master=options.master, log=place / "spark.log")
-            )
-        with convert_spark_failures():
-            yield functools.partial(SparkEngine, spark, full=options.full)
