@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from bench import codec, end_to_end
+from bench import codec, demo, end_to_end
 from bench.agent import files, pace, parts, small_runs
 from bench.agent import idle as agent_idle
 from bench.iggy import store as iggy_store
@@ -57,4 +57,5 @@ def groups() -> Sequence[Sequence[Benchmark]]:
         keep_up.BENCHMARKS,
         audit.BENCHMARKS,
         silver.BENCHMARKS,
+        demo.BENCHMARKS,
     )

@@ -86,6 +86,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
     "spark.keep_up_rate.delay_max": (Goal(at_most=5),),
     "silver.access.raw_bytes": (Goal(at_least=60),),
     "tables.audit.seconds": (Goal(at_most=5),),
+    "demo.seconds": (Goal(at_most=45),),
     **{f"steps.{row}.cpu": (Goal(at_most=1, peer=f"filebeat_{row}"),) for row in _BESIDE_FILEBEAT},
     "agent.idle.cpu": (Goal(at_most=2),),
     "agent.idle.rss": (Goal(at_most=64),),

@@ -1,4 +1,4 @@
-"""`logdrive demo`: ship simulated logs to audited tables, with kills, in a few minutes."""
+"""`logdrive demo`: ship simulated logs to audited tables, with kills, in half a minute."""
 
 import shlex
 import shutil
@@ -69,7 +69,7 @@ def demo(
     """
     if sink is not None and login is None:
         sink, login = _apart(sink)
-    require_spark()  # fail now, not after two minutes of shipping
+    require_spark()  # fail now, not after all has been shipped
     place = _prepare_work_directory(work)
     logs = find_machine_logs() if system_logs else []
     _print_plan(place, logs)
