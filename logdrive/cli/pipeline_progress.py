@@ -1,11 +1,11 @@
-"""Progress of `logdrive pipeline` on standard error: Spark's start, and bytes read."""
+"""Progress of `logdrive pipeline` on standard error: Spark's start, and how much is done."""
 
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 from rich.console import Console
@@ -14,11 +14,15 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
     TransferSpeedColumn,
 )
+from rich.text import Text
 
 if TYPE_CHECKING:
     from logdrive.pipeline.plan import Plan, ProgressCallback, RunResult
@@ -31,6 +35,8 @@ _LINES_AT_ONCE = 20  # about micro-batches that come fast one after the other
 _LINES_A_SECOND = 1.0  # and in the long run
 _QUARANTINE_SECONDS = 60.0  # between two lines about what was quarantined
 _REASONS = 5  # in such a line
+_BYTES = "bytes"
+_AMID_SECONDS = 10.0  # between two lines about a step that is under way
 
 
 @contextmanager
@@ -71,20 +77,10 @@ def show_progress(
         yield _print_start, CommitLines(time.monotonic).tell
         return
     # offsets in S2 and in Iggy count records
-    amounts = (
-        (MofNCompleteColumn(), TextColumn("records"))
-        if plan.uri.partition(":")[0].lower() in ("s2", "iggy")
-        else (DownloadColumn(), TransferSpeedColumn())
-    )
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *amounts,
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(_READING, total=None)
+    unit = "records" if plan.uri.partition(":")[0].lower() in ("s2", "iggy") else _BYTES
+    progress = _bars_of(unit)
+    task = progress.add_task(_READING, total=None)
+    with _shown_below_log(progress):
 
         @contextmanager
         def starting() -> Iterator[None]:
@@ -96,6 +92,102 @@ def show_progress(
             progress.update(task, total=so_far.there, completed=so_far.offsets)
 
         yield starting, tell
+
+
+class AmountCallback(Protocol):
+    """Takes how much of how much is done; None if that is not known."""
+
+    def __call__(
+        self, done: int, total: int | None, figures: Mapping[str, Any] | None = None, /
+    ) -> None:
+        """With *figures*, those of a line of the log, at the end of a step; else amid one."""
+        ...
+
+
+@contextmanager
+def show_amount(name: str, unit: str, *, quiet: bool) -> Iterator[AmountCallback]:
+    """Yield a callback for how much of the work *name* is done, in *unit*, as `bytes` or `rows`.
+
+    It draws one bar if standard error is a terminal, else prints lines. *quiet* never draws a bar.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield AmountLines(name, unit, time.monotonic).tell
+        return
+    bars = _bars_of(unit)
+    bar = bars.add_task(name, total=None)
+    with ExitStack() as shown:
+
+        def tell(done: int, total: int | None, _: Mapping[str, Any] | None = None) -> None:
+            # what is added meanwhile is done, too
+            bars.update(bar, completed=done, total=max(total or 0, done))
+            if not bars.live.is_started:  # without anything to do there is no bar
+                shown.enter_context(_shown_below_log(bars))
+
+        yield tell
+
+
+def _bars_of(unit: str) -> Progress:
+    """Return bars of amounts in *unit*, with rates, and the times that passed and are left."""
+    amounts: tuple[ProgressColumn, ...] = (
+        (DownloadColumn(), TransferSpeedColumn())
+        if unit == _BYTES
+        else (MofNCompleteColumn(), TextColumn(unit), _RateColumn())
+    )
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *amounts,
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+        console=Console(stderr=True),
+    )
+
+
+@contextmanager
+def _shown_below_log(bars: Progress) -> Iterator[None]:
+    """Show *bars* inside the context, and lines of the log above them."""
+    factory = structlog.get_config()["logger_factory"]
+    with bars:
+        # on a terminal that is the bars' own now
+        structlog.configure(logger_factory=structlog.WriteLoggerFactory(sys.stderr))
+        try:
+            yield
+        finally:
+            structlog.configure(logger_factory=factory)
+
+
+class _RateColumn(ProgressColumn):
+    """How many of what is counted are done a second."""
+
+    def render(self, task: Task) -> Text:
+        rate = task.finished_speed or task.speed
+        return Text("?" if rate is None else f"{rate:,.0f}/s", style="progress.data.speed")
+
+
+class AmountLines:
+    """A line of the log for each step of a work; amid a step, one every ten seconds."""
+
+    def __init__(self, name: str, unit: str, now: Callable[[], float]) -> None:
+        """Tell of the work *name*, in *unit*. Read the time from *now*, in seconds."""
+        self._name = name
+        self._unit = unit
+        self._now = now
+        self._last = now()
+        self._log = structlog.get_logger("pipeline")
+
+    def tell(self, done: int, total: int | None, figures: Mapping[str, Any] | None = None) -> None:
+        """Tell of a step with its *figures*; without them of what is under way, if its *total* is
+        known.
+        """
+        now = self._now()
+        if figures is None and (total is None or now - self._last < _AMID_SECONDS):
+            return
+        self._last = now
+        amounts = {} if total is None else {"done": done, "total": max(total, done)}
+        unit = {} if total is None else {"unit": self._unit}
+        self._log.info(f"{self._name} so far", **(figures or {}), **amounts, **unit)
 
 
 @contextmanager

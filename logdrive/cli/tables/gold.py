@@ -5,9 +5,9 @@ import time
 from typing import TYPE_CHECKING
 
 import click
-import structlog
 
 from logdrive.cli.output import configure_logging, emit_json
+from logdrive.cli.pipeline_progress import show_amount
 from logdrive.cli.stop_event import stop_on_signals
 from logdrive.printable import escape_unprintable
 
@@ -71,14 +71,25 @@ def fill(
     from logdrive.pipeline.gold.fill import fill_gold
     from logdrive.pipeline.gold.writer import Gold
 
-    log = structlog.get_logger("pipeline")
+    started, follows = time.monotonic(), follow_seconds is not None
+    with (
+        Gold(directory, disk=SystemDisk()) as tables,
+        show_amount("gold", "rows", quiet=as_json or follows) as tell,
+    ):
+        waiting = None if follows else tables.count_waiting()
+        if waiting:
+            tell(0, waiting)
+        read = 0
 
-    def on_step(so_far: "GoldTotals") -> None:
-        log.info("gold so far", **so_far.as_json())
+        def on_read(rows: int) -> None:
+            nonlocal read
+            read += rows
+            tell(read, waiting)
 
-    started = time.monotonic()
-    with Gold(directory, disk=SystemDisk()) as tables:
-        totals = fill_gold(tables, stop, on_step, follow_seconds=follow_seconds)
+        def on_step(so_far: "GoldTotals") -> None:
+            tell(read, waiting, so_far.as_json())
+
+        totals = fill_gold(tables, stop, on_step, on_read, follow_seconds=follow_seconds)
     seconds = round(time.monotonic() - started, 1)
     if as_json:
         emit_json(totals.as_json() | {"seconds": seconds})

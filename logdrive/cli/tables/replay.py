@@ -1,16 +1,11 @@
 """`logdrive pipeline replay`: rows of bronze appended to a stream again, each once."""
 
-from typing import TYPE_CHECKING
-
 import click
-import structlog
 
 from agent.sources.paths import printable_path
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import configure_logging, emit_json
-
-if TYPE_CHECKING:
-    from logdrive.pipeline.write.replay import ReplayCounts
+from logdrive.cli.pipeline_progress import show_amount
 
 
 @click.command(
@@ -76,11 +71,6 @@ def replay(
 
     require_tables()
     configure_logging("info")
-    log = structlog.get_logger("pipeline")
-
-    def on_progress(so_far: "ReplayCounts") -> None:
-        log.info("replayed so far", appended=so_far.appended)
-
     first, end = _time("--from", since), _time("--until", until)
     if first is not None and end is not None and first > end:
         raise click.BadParameter(f"it is later than --until {until}", param_hint="--from")
@@ -89,17 +79,18 @@ def replay(
         stream = stream_client(uri, access.tls, access.login)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--to") from error
-    counts = replay_rows(
-        directory,
-        stream,
-        where,
-        on_progress,
-        name=name,
-        segments=segments,
-        dry_run=dry_run,
-        transport=SystemTransport(),
-        clock=SystemClock(),
-    )
+    with show_amount("replayed", "rows", quiet=as_json) as on_progress:
+        counts = replay_rows(
+            directory,
+            stream,
+            where,
+            on_progress,
+            name=name,
+            segments=segments,
+            dry_run=dry_run,
+            transport=SystemTransport(),
+            clock=SystemClock(),
+        )
     if as_json:
         emit_json({"rows": counts.rows, "appended": counts.appended})
     elif dry_run:

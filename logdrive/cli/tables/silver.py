@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import structlog
 
 from logdrive.cli.access import AccessOptions, access_options
 from logdrive.cli.output import configure_logging, emit_json
-from logdrive.cli.pipeline_progress import QuarantineLines, show_spark_start
+from logdrive.cli.pipeline_progress import QuarantineLines, show_amount, show_spark_start
 from logdrive.cli.stop_event import stop_on_signals
 from logdrive.cli.tables.master import master_option, require_master
 from logdrive.config.load import load_config
@@ -265,14 +264,20 @@ def _fill(
 ) -> None:
     from logdrive.pipeline.silver.fill import fill_silver
 
-    log = structlog.get_logger("pipeline")
-    started = time.monotonic()
-    with tables, _quarantine_lines() as tell:
+    started, follows = time.monotonic(), follow_seconds is not None
+    with (
+        tables,
+        _quarantine_lines() as tell_reasons,
+        show_amount("silver", "bytes", quiet=as_json or follows) as tell,
+    ):
+        waiting = None if follows else tables.count_waiting()
+        if waiting:
+            tell(0, waiting)
 
         def on_step(so_far: "SilverTotals") -> None:
-            log.info("silver so far", **so_far.as_json())
+            tell(so_far.bytes, waiting, so_far.as_json())
             if so_far.last is not None:
-                tell(so_far.last.reasons)
+                tell_reasons(so_far.last.reasons)
 
         totals = fill_silver(tables, stop, on_step, follow_seconds=follow_seconds)
     seconds = round(time.monotonic() - started, 1)

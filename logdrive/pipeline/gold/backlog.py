@@ -1,16 +1,16 @@
 """Which files of silver a gold table has not read yet."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from logdrive.pipeline.silver.balance import row_tables
 from logdrive.pipeline.silver.schema import DUPLICATES, silver_directory
 from logdrive.pipeline.tables.delta import AppendTable
+from logdrive.pipeline.tables.files import AddedFile
 
-_STEP_BYTES = (
-    1 << 30
-)  # limit on the files of one silver table in a step, if it has several versions
+STEP_BYTES = 1 << 30
+"""Limit on the files of one silver table in a step, if it has several versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,8 @@ class SilverPart:
     """The last of them."""
     files: tuple[str, ...]
     """Paths of the files that they added."""
+    rows: int
+    """Rows of these files, as far as the log tells."""
 
 
 def silver_tables(directory: str) -> Mapping[str, AppendTable]:
@@ -32,19 +34,27 @@ def silver_tables(directory: str) -> Mapping[str, AppendTable]:
     return {name: table for name, table in row_tables(place).items() if name != DUPLICATES}
 
 
-def next_part(table: AppendTable, name: str, done: int | None) -> SilverPart | None:
+def next_part(
+    table: AppendTable, name: str, done: int | None, limit: int = STEP_BYTES
+) -> SilverPart | None:
     """Return what the silver table *name* has behind version *done*; None if there is nothing.
 
-    A table of which nothing was read yet is read as it is, whatever its past. Raises `StorageError`
-    if the past is needed and gone.
+    That is up to the version with which it reaches *limit* bytes. A table of which nothing was read
+    yet is read as it is, whatever its past. Raises `StorageError` if the past is needed and gone.
     """
     if done is None:
-        return SilverPart(name, table.version, tuple(table.files))
-    files: list[str] = []
+        return _part(table, name, table.version, table.live_files())
+    files: list[AddedFile] = []
     size, version = 0, done
     for version, added in table.added_since(done):  # noqa: B007 - the last one counts
-        files += [os.path.join(table.path, file.name) for file in added]
+        files += added
         size += sum(file.size for file in added)
-        if size >= _STEP_BYTES:
+        if size >= limit:
             break
-    return SilverPart(name, version, tuple(files)) if version > done else None
+    return _part(table, name, version, files) if version > done else None
+
+
+def _part(table: AppendTable, name: str, version: int, files: Sequence[AddedFile]) -> SilverPart:
+    paths = tuple(os.path.join(table.path, file.name) for file in files)
+    # a file of another writer may have no count in the log
+    return SilverPart(name, version, paths, sum(file.rows or 0 for file in files))

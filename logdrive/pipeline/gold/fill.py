@@ -32,19 +32,21 @@ def fill_gold(
     tables: Gold,
     stop: threading.Event,
     on_step: Callable[[GoldTotals], None] = lambda _: None,
+    on_read: Callable[[int], None] = lambda _: None,
     *,
     follow_seconds: float | None = None,
 ) -> GoldTotals:
     """Run steps until gold has counted all that silver has now, or *stop* is set.
 
     With *follow_seconds* it goes on until *stop*, and looks that often. A step amid which *stop* is
-    set is left undone. Raises `StorageError`.
+    set is left undone. *on_read* gets how many rows of silver were read since it was called last.
+    Raises `StorageError`.
     """
     totals = GoldTotals()
     while not stop.is_set():
         try:
             with stopping_on(stop):
-                step = tables.next_step()
+                step = tables.next_step(on_read)
         except StoppedError:
             break
         if step is not None:

@@ -6,7 +6,8 @@ each gold table knows by itself what it has, and those that a crash left behind 
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 from logdrive.errors import StorageError
 from logdrive.host import faults
 from logdrive.host.disk import Disk
-from logdrive.pipeline.gold.backlog import SilverPart, next_part, silver_tables
+from logdrive.pipeline.gold.backlog import STEP_BYTES, SilverPart, next_part, silver_tables
 from logdrive.pipeline.gold.schema import GOLD_SCHEMAS, TALKERS, gold_directory
 from logdrive.pipeline.gold.summarize import (
     SILVER_COLUMNS,
@@ -110,32 +111,52 @@ class Gold:
         finally:
             self._held.close()
 
-    def next_step(self) -> GoldStep | None:
+    def count_waiting(self) -> int:
+        """Return how many rows of silver are still to be read, by its log. Raises `StorageError`.
+
+        Where a step crashed, some are read more than once.
+        """
+        _, waiting = self._find_waiting(sys.maxsize)
+        return sum(part.rows for parts in waiting for part in parts)
+
+    def next_step(self, on_read: Callable[[int], None] = lambda _: None) -> GoldStep | None:
         """Count what silver has added; None if nothing is new.
 
-        After a failure it may be called again. Raises `StorageError` and `StoppedError`.
+        *on_read* is called many times with how many more rows were read. After a failure it may be
+        called again. Raises `StorageError` and `StoppedError`.
         """
-        silver = silver_tables(self._directory)
-        ids = {name: table.table_id for name, table in silver.items()}
-        # gold tables by what they have still to count: the same of all, unless a step crashed
-        waiting: dict[tuple[SilverPart, ...], list[str]] = {}
-        for name, table in self._tables.items():
-            self._check_ids(table, ids)
-            parts = [next_part(one, key, table.mark(_mark(key))) for key, one in silver.items()]
-            behind = tuple(part for part in parts if part is not None)
-            if behind:
-                waiting.setdefault(behind, []).append(name)
+        ids, waiting = self._find_waiting(STEP_BYTES)
         if not waiting:
             return None
 
         lines = rows = 0
         for parts_behind, names in waiting.items():
-            counted, summary = _summarize(parts_behind)
+            counted, summary = _summarize(parts_behind, on_read)
             lines = max(lines, counted)
             for name in names:
                 self._commit(name, summary[name], parts_behind, ids)
                 rows += summary[name].num_rows
         return GoldStep(lines, rows)
+
+    def _find_waiting(
+        self, limit: int
+    ) -> tuple[Mapping[str, str], Mapping[tuple[SilverPart, ...], Sequence[str]]]:
+        """Return the ids of silver's tables, and the gold tables by what they have still to count.
+
+        That is the same of all, unless a step crashed. *limit* is that of `next_part`.
+        """
+        silver = silver_tables(self._directory)
+        ids = {name: table.table_id for name, table in silver.items()}
+        waiting: dict[tuple[SilverPart, ...], list[str]] = {}
+        for name, table in self._tables.items():
+            self._check_ids(table, ids)
+            parts = [
+                next_part(one, key, table.mark(_mark(key)), limit) for key, one in silver.items()
+            ]
+            behind = tuple(part for part in parts if part is not None)
+            if behind:
+                waiting.setdefault(behind, []).append(name)
+        return ids, waiting
 
     def _check_ids(self, table: AppendTable, ids: Mapping[str, str]) -> None:
         known = table.read_last_note().get(_IDS, {})
@@ -167,7 +188,7 @@ def _mark(table: str) -> str:
     return f"silver/{table}"
 
 
-def _summarize(parts: Sequence[SilverPart]) -> tuple[int, Summary]:
+def _summarize(parts: Sequence[SilverPart], on_read: Callable[[int], None]) -> tuple[int, Summary]:
     """Return how many rows the files of *parts* have, and their sums."""
     lines, waiting = 0, 0
     summaries = [summarize_rows(pa.table({}), "")]
@@ -180,6 +201,7 @@ def _summarize(parts: Sequence[SilverPart]) -> tuple[int, Summary]:
                 waiting += sum(table.num_rows for table in summaries[-1].values())
                 if waiting >= _WAITING_ROWS:
                     summaries, waiting = [_add_up(summaries)], 0
+                on_read(rows.num_rows)
     return lines, _add_up(summaries)
 
 

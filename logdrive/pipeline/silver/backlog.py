@@ -60,6 +60,18 @@ def next_chunk(events: AppendTable, at: BronzePosition, limit: int) -> BronzeChu
     return BronzeChunk(tuple(files), BronzePosition(done)) if done > at.done else None
 
 
+def count_waiting(events: AppendTable, at: BronzePosition) -> int:
+    """Return how many bytes the files behind *at* have, by the log: what all steps read together.
+
+    Raises as `next_chunk`.
+    """
+    if at.filling is None and at.done == NOTHING and not _has_past(events):
+        return sum(file.size for file in events.live_files())
+    done = at.done if at.filling is None else at.filling
+    behind = sum(file.size for _, added in events.added_since(done) for file in added)
+    return behind + sum(size for _, size in at.rest)
+
+
 def _part_of_fill(at: BronzePosition, version: int, limit: int) -> BronzeChunk:
     count, size = 0, 0
     for _, bytes_of_file in at.rest:

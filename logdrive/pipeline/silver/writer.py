@@ -24,7 +24,7 @@ from logdrive.host import faults
 from logdrive.host.clock import Clock
 from logdrive.host.disk import Disk
 from logdrive.pipeline.bronze.tables import open_tables, table_paths
-from logdrive.pipeline.silver.backlog import BronzeChunk, next_chunk
+from logdrive.pipeline.silver.backlog import BronzeChunk, count_waiting, next_chunk
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.decisions import (
     DecisionKey,
@@ -201,6 +201,16 @@ class Silver:
         events, _ = open_tables(self._directory)
         return any(added for _, added in events.added_since(self.position.done))
 
+    def count_waiting(self) -> int:
+        """Return how many bytes of bronze's files are still to be read. Raises `StorageError`."""
+        return count_waiting(self._open_bronze()[0], self.position)
+
+    def _open_bronze(self) -> tuple[AppendTable, AppendTable]:
+        events, batches = open_tables(self._directory)
+        if self._bronze_id not in (None, events.table_id):
+            raise StorageError(f"{self._place} was made from another bronze: {REBUILD}")
+        return events, batches
+
     def next_step(self) -> StepCounts | None:
         """Process what bronze has added, as much as fits one step; None if nothing is new.
 
@@ -211,9 +221,7 @@ class Silver:
             raise StorageError("a step failed and the tables were not read again")
         if self._looked and not os.path.exists(self._next_entry):
             return None
-        events, batches = open_tables(self._directory)
-        if self._bronze_id not in (None, events.table_id):
-            raise StorageError(f"{self._place} was made from another bronze: {REBUILD}")
+        events, batches = self._open_bronze()
         chunk = next_chunk(events, self.position, self._config.max_bytes_per_step)
         self._looked = self.position.filling is None
         if chunk is None:

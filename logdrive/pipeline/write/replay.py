@@ -82,7 +82,7 @@ def replay_rows(
     directory: str,
     to: StreamClient,
     where: ReplayFilter,
-    on_progress: Callable[[ReplayCounts], None],
+    on_progress: Callable[[int, int], None],
     *,
     name: str,
     segments: int | None,
@@ -93,9 +93,10 @@ def replay_rows(
     """Append the rows of bronze in *directory* that match *where* to the stream *to*.
 
     A repetition under the same *name* appends what is missing. A stream that is not there is made
-    with *segments* segments. *dry_run* only counts. Raises `ConfigError` if *name* was used for
-    another *where*, `StorageError` if the tables no longer begin with the batches that were
-    appended, and what `append_batches` raises.
+    with *segments* segments. *on_progress* gets how many rows are done, of all: made ready to be
+    appended, appended before, or left out. *dry_run* only counts. Raises `ConfigError` if *name*
+    was used for another *where*, `StorageError` if the tables no longer begin with the batches that
+    were appended, and what `append_batches` raises.
     """
     events, batches = open_tables(directory)
     counts = ReplayCounts()
@@ -105,16 +106,23 @@ def replay_rows(
         read_beginnings(directory),
         _count_erased(directory, events),
     )
-    counts.rows = sum(header.rows for headers in matching.values() for header in headers)
+    counts.rows = sum(map(_count_rows, matching.values()))
     if dry_run or not any(matching.values()):
         return counts
 
     _require_selection(to, name, where, transport, clock, segments)
-    append = _PartAppender(to, name, where, segments, transport, clock)
+    done = 0
+
+    def on_rows(rows: int) -> None:
+        nonlocal done
+        done += rows
+        on_progress(done, counts.rows)
+
+    on_rows(0)
+    append = _PartAppender(to, name, where, segments, transport, clock, on_rows)
     for (segment, part), headers in matching.items():
         if headers:
             counts.appended += append.append_part(events.read_rows, segment, part, headers)
-            on_progress(counts)
     return counts
 
 
@@ -149,6 +157,8 @@ class _PartAppender:
     segments: int | None
     transport: Transport
     clock: Clock
+    on_rows: Callable[[int], None]
+    """Called with how many more rows are done."""
 
     def append_part(
         self,
@@ -168,11 +178,12 @@ class _PartAppender:
         rest = [header for header in headers if header.ordinal >= place.epoch]
         if place != NOTHING and (not rest or rest[0].ordinal != place.epoch):
             raise self._changed_error(segment, place)
+        self.on_rows(_count_rows(headers) - _count_rows(rest))
         appending = append_batches(
             self.to,
             writer,
             headers[-1].ordinal,
-            _make_batches(read_rows, segment, rest, origin, self.clock.now_ms()),
+            _make_batches(read_rows, segment, rest, origin, self.clock.now_ms(), self.on_rows),
             transport=self.transport,
             clock=self.clock,
             segments=self.segments,
@@ -188,6 +199,10 @@ class _PartAppender:
             f"batch {place.epoch} of {segment} was replayed last under the name {self.name!r}, and "
             "these tables no longer have it as it was: give another --name"
         )
+
+
+def _count_rows(headers: Sequence[_Header]) -> int:
+    return sum(header.rows for header in headers)
 
 
 def _count_erased(directory: str, events: AppendTable) -> Counter[int]:
@@ -240,6 +255,7 @@ def _make_batches(
     headers: Sequence[_Header],
     origin: BatchOrigin,
     received: int,
+    on_rows: Callable[[int], None],
 ) -> Iterator[NumberedBatch]:
     """Yield the appends of the rows of *headers*, whose rows *read_rows* reads."""
     for chunk in _chunks(headers):
@@ -255,11 +271,11 @@ def _make_batches(
         numbers = rows["batch"].combine_chunks()
         for header in chunk:
             first = pc.index(numbers, header.batch).as_py()
-            if first < 0:  # all of its rows came before, in another batch, or were erased
-                continue
-            count = pc.sum(pc.equal(numbers, header.batch)).as_py()
-            records = encode_rows(rows.slice(first, count).combine_chunks().to_batches())
-            yield from cut_batches(records, origin, header.ordinal, received)
+            if first >= 0:  # else all of its rows came before, in another batch, or were erased
+                count = pc.sum(pc.equal(numbers, header.batch)).as_py()
+                records = encode_rows(rows.slice(first, count).combine_chunks().to_batches())
+                yield from cut_batches(records, origin, header.ordinal, received)
+            on_rows(header.rows)
 
 
 def _chunks(headers: Sequence[_Header]) -> Iterator[list[_Header]]:

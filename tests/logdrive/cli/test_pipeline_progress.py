@@ -1,16 +1,19 @@
-"""What `logdrive pipeline` shows on standard error while Spark starts and reads, on a terminal and
-in a pipe.
+"""What `logdrive pipeline` shows on standard error while Spark starts and work is done, on a
+terminal and in a pipe.
 """
 
 import io
 import sys
 
 import pytest
+import structlog
 from structlog.testing import capture_logs
 
 from logdrive.cli.pipeline_progress import (
+    AmountLines,
     CommitLines,
     QuarantineLines,
+    show_amount,
     show_progress,
     show_spark_start,
 )
@@ -25,6 +28,15 @@ class Terminal(io.StringIO):
         return True
 
 
+def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Make standard error a wide terminal."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "140")
+    return terminal
+
+
 def test_without_a_terminal_the_start_of_spark_is_one_plain_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -34,9 +46,7 @@ def test_without_a_terminal_the_start_of_spark_is_one_plain_line(
 
 
 def test_on_a_terminal_the_start_of_spark_is_a_spinner(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
+    terminal = on_terminal(monkeypatch)
     with show_spark_start():
         pass
     assert "starting Spark" in terminal.getvalue()
@@ -54,16 +64,90 @@ def test_on_a_terminal_the_start_of_spark_is_a_spinner(monkeypatch: pytest.Monke
 def test_on_a_terminal_a_run_to_the_end_is_one_bar_from_spark_to_the_last_byte(
     monkeypatch: pytest.MonkeyPatch, uri: str, amount: str
 ) -> None:
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "140")
+    terminal = on_terminal(monkeypatch)
     with show_progress(Plan(uri=uri, directory="", once=True), quiet=False) as (starting, tell):
         with starting():
             pass
         tell(RunResult(offsets=1_000_000, there=1_000_000))
     last = terminal.getvalue().splitlines()[-2:]
     assert any("reading" in line and amount in line for line in last), last
+
+
+@pytest.mark.parametrize("unit", ["bytes", "rows"])
+def test_a_bar_shows_what_is_done_of_what_its_rate_and_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, unit: str
+) -> None:
+    terminal = on_terminal(monkeypatch)
+    with show_amount("silver", unit, quiet=False) as tell:
+        for done in range(0, 600_001, 100_000):
+            tell(done, 1_000_000)
+    last = "".join(terminal.getvalue().splitlines()[-2:])
+    assert {"bytes": "0.6/1.0 MB", "rows": "600000/1000000"}[unit] in last
+    assert "/s" in last
+    assert "left" in last
+
+
+def test_a_bar_counts_what_came_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with capture_logs() as logs, show_amount("silver", "bytes", quiet=False) as tell:
+        tell(2_000_000, 1_000_000, {"steps": 1})
+    assert "2.0/2.0 MB" in terminal.getvalue()
+    assert logs == []
+
+
+def test_lines_of_the_log_are_above_the_bar_and_not_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = on_terminal(monkeypatch)
+    with show_amount("silver", "bytes", quiet=False) as tell:
+        tell(1, 2)
+        structlog.get_logger("pipeline").warning("rows are odd")
+    (said,) = (line for line in terminal.getvalue().splitlines() if "rows are odd" in line)
+    assert "left" not in said.split("\r")[-1]
+
+
+def test_on_a_terminal_without_anything_to_do_there_is_no_bar(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = on_terminal(monkeypatch)
+    with show_amount("silver", "bytes", quiet=False):
+        pass
+    assert terminal.getvalue() == ""
+
+
+def test_quiet_draws_no_bar_and_leaves_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with capture_logs() as logs, show_amount("silver", "bytes", quiet=True) as tell:
+        tell(7, 40, {"steps": 1})
+    assert terminal.getvalue() == ""
+    assert [line["event"] for line in logs] == ["silver so far"]
+
+
+def test_without_a_terminal_each_step_is_a_line_with_what_is_done_of_what() -> None:
+    with capture_logs() as logs, show_amount("gold", "rows", quiet=False) as tell:
+        tell(0, 40)
+        tell(25, 40, {"steps": 1})
+        tell(50, 40, {"steps": 2})
+        tell(60, None, {"steps": 3})
+    assert logs == [
+        {"event": "gold so far", "log_level": "info"} | figures
+        for figures in (
+            {"steps": 1, "done": 25, "total": 40, "unit": "rows"},
+            {"steps": 2, "done": 50, "total": 50, "unit": "rows"},
+            {"steps": 3},
+        )
+    ]
+
+
+def test_amid_a_step_there_is_a_line_every_ten_seconds() -> None:
+    now = [0.0]
+    with capture_logs() as logs:
+        lines = AmountLines("replayed", "rows", lambda: now[0])
+        for second in range(36):
+            now[0] = second
+            lines.tell(second, 35)
+            lines.tell(second, None)
+    assert [line["done"] for line in logs] == [10, 20, 30]
 
 
 def test_each_micro_batch_is_a_line_of_the_log_and_of_many_one_a_second() -> None:

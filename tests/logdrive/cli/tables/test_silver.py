@@ -2,6 +2,9 @@
 
 import itertools
 import json
+import os
+import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,8 @@ from click.testing import CliRunner, Result
 from deltalake import DeltaTable
 
 from logdrive.cli.pipeline import pipeline
+from logdrive.pipeline.tasks import check_stop
+from tests.logdrive.pipeline.gold.counted import check
 from tests.logdrive.pipeline.segments import STREAM, Segment
 from tests.logdrive.pipeline.silver.filled import bronze_rows, fill, grow, read, silver_rows
 from tests.logdrive.pipeline.storing import store
@@ -99,6 +104,46 @@ def test_a_rebuild_that_was_stopped_goes_on_with_silver(tables: Path) -> None:
     assert silver_rows(tables) == bronze_rows(tables)
     call("rebuild", tables, "--table", "silver")
     assert not (tables / "silver.dropped").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [("silver", "logdrive.pipeline.silver.scan"), ("gold", "logdrive.pipeline.gold.writer")],
+)
+def test_a_rebuild_that_was_interrupted_amid_a_step_is_finished_by_the_fill_or_another_one(
+    tables: Path, table: str, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        check_stop()
+
+    fill(tables)
+    for then in ((table, tables, "--once"), ("rebuild", tables, "--table", table)):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"{place}.check_stop", interrupt)
+            stopped = call("rebuild", tables, "--table", table, "--json")
+        assert json.loads(stopped.stdout)["steps"] == 0
+        call(*then)
+        assert silver_rows(tables) == bronze_rows(tables)
+        if table == "gold":
+            check(tables)
+
+
+def test_silver_and_gold_say_how_much_of_how_much_is_done(tables: Path) -> None:
+    size = sum(path.stat().st_size for path in (tables / "bronze" / "events").rglob("*.parquet"))
+    for command in (("silver", tables, "--once"), ("rebuild", tables, "--table", "silver")):
+        said = figures(call(*command).stderr, "silver so far")
+        assert (said["done"], said["total"], said["unit"]) == (str(size), str(size), "bytes")
+    rows = str(silver_rows(tables).total())
+    for command in (("gold", tables, "--once"), ("rebuild", tables, "--table", "gold")):
+        said = figures(call(*command).stderr, "gold so far")
+        assert (said["done"], said["total"], said["unit"]) == (rows, rows, "rows")
+
+
+def figures(log: str, event: str) -> dict[str, str]:
+    """Return those of the one line of *log* that is about *event*."""
+    (line,) = (line for line in log.splitlines() if event in line)
+    return dict(re.findall(r"(\w+)=(\S+)", line))
 
 
 def test_a_run_fills_silver_too(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import random
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,37 @@ def test_crashes_at_random_points_count_nothing_twice(
     count(tmp_path)
     assert crashes > 3
     check(tmp_path)
+
+
+def test_what_waits_is_what_the_steps_then_read_also_after_a_crash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    segment = Segment()
+
+    def read_as_counted() -> int:
+        read: list[int] = []
+        with Gold(str(tmp_path), disk=SystemDisk()) as tables:
+            waiting = tables.count_waiting()
+            fill_gold(tables, threading.Event(), on_read=read.append)
+            assert tables.count_waiting() == 0
+        assert sum(read) == waiting
+        return waiting
+
+    add(tmp_path, segment, 0)
+    assert read_as_counted() == silver_rows(tmp_path).total()
+    add(tmp_path, segment, 1)
+
+    def reached(name: str) -> None:
+        if name == "pipeline.gold.after_commit":  # of the first table
+            raise Crash(name)
+
+    monkeypatch.setattr(faults, "on_reach", reached)
+    with pytest.raises(Crash):
+        count(tmp_path)
+    monkeypatch.setattr(faults, "on_reach", None)
+    add(tmp_path, segment, 2)
+    assert read_as_counted() > 0
+    assert read_as_counted() == 0
 
 
 def test_a_compaction_of_silver_or_gold_changes_no_figure(tmp_path: Path) -> None:

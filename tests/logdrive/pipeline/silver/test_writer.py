@@ -185,16 +185,21 @@ def test_a_compaction_of_bronze_adds_no_rows(tmp_path: Path) -> None:
     assert silver_rows(tmp_path) == bronze_rows(tmp_path)
 
 
+def lose_past(directory: Path) -> None:
+    """Join the files of bronze, and remove those that were joined."""
+    events, _ = open_tables(str(directory))
+    had = set(events.files)
+    DeltaTable(events.path).optimize.compact()
+    for gone in had - set(open_tables(str(directory))[0].files):
+        Path(gone).unlink()
+
+
 def test_a_first_fill_reads_what_is_there_where_replaced_files_are_gone(tmp_path: Path) -> None:
     """It may take several steps; nothing adds up before the last of them."""
     segment = Segment()
     for part in range(4):
         grow(tmp_path, segment, part)
-    events, _ = open_tables(str(tmp_path))
-    had = set(events.files)
-    DeltaTable(events.path).optimize.compact()
-    for gone in had - set(open_tables(str(tmp_path))[0].files):
-        Path(gone).unlink()
+    lose_past(tmp_path)
     grow(tmp_path, segment, 4)
 
     with silver_of(tmp_path, SilverConfig(max_bytes_per_step=1)) as tables:
@@ -206,6 +211,30 @@ def test_a_first_fill_reads_what_is_there_where_replaced_files_are_gone(tmp_path
         assert balance.version is None
     fill(tmp_path)
     assert silver_rows(tmp_path) == bronze_rows(tmp_path)
+
+
+@pytest.mark.parametrize("has_past", [True, False])
+def test_what_waits_is_what_the_steps_then_read(tmp_path: Path, has_past: bool) -> None:
+    segment = Segment()
+    for part in range(3):
+        grow(tmp_path, segment, part)
+    if not has_past:
+        lose_past(tmp_path)
+    grow(tmp_path, segment, 3)
+    steps = 0
+    with silver_of(tmp_path, SilverConfig(max_bytes_per_step=1)) as tables:
+        waiting = tables.count_waiting()
+        assert waiting > 0
+        while (step := tables.next_step()) is not None:
+            steps += 1
+            waiting -= step.bytes
+            assert tables.count_waiting() == waiting
+            if steps == 1:  # bronze grows amid the fill
+                grow(tmp_path, segment, 4)
+                waiting = tables.count_waiting()
+                assert waiting > 0
+    assert steps > 2
+    assert waiting == 0
 
 
 def test_a_decision_stays_when_later_lines_or_the_configuration_say_otherwise(

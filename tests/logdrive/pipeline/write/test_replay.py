@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ def _replay(
     to: StreamClient,
     where: ReplayFilter | None = None,
     directory: str = "tables",
+    on_progress: Callable[[int, int], None] = lambda *_: None,
     **more: Any,
 ) -> ReplayCounts:
     settings: dict[str, Any] = {"name": "test", "segments": 2, "dry_run": False} | more
@@ -66,7 +67,7 @@ def _replay(
         str(tmp_path / directory),
         to,
         where or ReplayFilter(),
-        lambda _: None,
+        on_progress,
         transport=SystemTransport(),
         clock=SystemClock(),
         **settings,
@@ -122,11 +123,23 @@ def test_an_interrupted_replay_is_finished_by_the_next_one(
             raise KeyboardInterrupt
         return real(self, *arguments, **more)
 
+    told: list[tuple[int, int]] = []
+
+    def on_progress(done: int, rows: int) -> None:
+        told.append((done, rows))
+
     with monkeypatch.context() as patch:
         patch.setattr(AppendWriter, "append_data", failing)
         with pytest.raises(KeyboardInterrupt):
-            _replay(tmp_path, to)
-    _replay(tmp_path, to)
+            _replay(tmp_path, to, on_progress=on_progress)
+    rows = 2 * _TURNS * 50 + 1  # with one in quarantine
+    assert told[0] == (0, rows)
+    assert told[-1][0] < rows
+    for _ in range(2):  # the second time all was appended before
+        told.clear()
+        _replay(tmp_path, to, on_progress=on_progress)
+        assert told == sorted(told)
+        assert (told[0], told[-1]) == ((0, rows), (rows, rows))
     assert _messages(to) == _expected()
 
 
