@@ -21,12 +21,8 @@ from logdrive.pipeline.audit.engines.engine import EngineFactory
 from logdrive.pipeline.audit.engines.erased_sums import sum_erased
 from logdrive.pipeline.audit.file_rows import map_files, read_table
 from logdrive.pipeline.audit.header_sums import HEADER_COLUMNS
-from logdrive.pipeline.audit.judge_sources import (
-    Head,
-    audit_sources,
-    date_complete_parts,
-    heads_from_table,
-)
+from logdrive.pipeline.audit.heads import Head, heads_from_table
+from logdrive.pipeline.audit.judge_sources import audit_sources, date_complete_parts
 from logdrive.pipeline.audit.sources import AuditedSource, Gap
 from logdrive.pipeline.audit.unreadable import DamagedFile, find_damage, only_damaged
 from logdrive.pipeline.audit.verify_rows import Fault, Proof, prove_rows
@@ -183,12 +179,11 @@ def audit(
     engine = open_engine(events)
     erased = read_erased(directory, events)
     headers = read_table(batches.files, _HEADERS)
-    heads = heads_from_table(headers)
     unfilled, asked_from = find_unfilled(directory, batches), {}
     if unfilled:
         places = read_table(batches.files, PLACE_SCHEMA)
         asked_from = find_asked_parts(places, read_beginnings(directory))
-    sources = audit_sources(heads, asked_from)
+    sources = audit_sources(heads_from_table(headers), asked_from)
     proof = prove_rows(engine, headers, sum_erased(erased))
 
     # each of these reads rows again, needed only if the headers or the proof call for it
@@ -198,7 +193,7 @@ def audit(
 
     letters = read_dead_letters(batches) if has_letters(headers) else []
     judged = verdict(sources, proof, doubles, continuing, letters)
-    date_complete_parts(sources, heads)
+    date_complete_parts(sources, headers)
     unfinished = find_unfinished(directory)
     judged = replace(judged, erasures=list_erasures(erased), unfinished_erasure=unfinished)
     if unreadable := list(engine.unreadable_files()):

@@ -2,58 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from logdrive.model.dead_letters import DISMISSED
+from logdrive.pipeline.audit.heads import Head
 from logdrive.pipeline.audit.sources import ON_PURPOSE, AuditedSource, Gap
 from logdrive.pipeline.decode.coverage import Interval, subtract, total_size, union
 from logdrive.pipeline.decode.schema import FOREIGN, HEADLESS
 
 FIRST_RUN = "first_run"
 """Reason in the mark of an agent that begins at the end of its files (ADR 15); no file's."""
+_NOTHING = -(1 << 63)  # below all positions
 UNEXPLAINED = "unexplained"
 """Reason of a gap that the audit finds: bytes neither in rows nor in a gap of the agent's."""
-
-
-class Head(NamedTuple):
-    """The columns of `batches` that the audit reads."""
-
-    segment: str
-    offset: int  # of the header, in the segment
-    kind: str
-    source: str | None
-    host: str | None
-    path: str | None
-    position: int | None  # in the file, behind the batch
-    kept: list[Interval] | None
-    dropped: list[Interval]  # of these, what the agent left out
-    rows: int
-    bytes: int
-    received: int | None  # µs since 1970
-    mark_start: int | None
-    mark_end: int | None
-    mark_reason: str | None
-    mark_exact: bool | None
-    resend: bool
-    origin: str | None
-
-
-def heads_from_table(table: pa.Table) -> list[Head]:
-    """Return the rows of *table*, a part of `batches` with the columns of `Head`."""
-    columns = {name: table[name] for name in Head._fields}
-    columns["received"] = columns["received"].cast(pa.int64())
-    values = {name: column.to_pylist() for name, column in columns.items()}
-    for name, none in (("kept", None), ("dropped", [])):
-        values[name] = [none if found is None else _intervals(found) for found in values[name]]
-    return [Head(*row) for row in zip(*(values[name] for name in Head._fields), strict=True)]
-
-
-def _intervals(found: Iterable[Mapping[str, int | None]]) -> list[Interval]:
-    """Return the intervals *found* in a header. Damaged ones, without bytes, are left out."""
-    pairs = ((one["start"] or 0, one["end"] or 0) for one in found)
-    return [(start, end) for start, end in pairs if start < end]
 
 
 def audit_sources(
@@ -184,14 +148,23 @@ def _first_doubled(source: AuditedSource) -> list[Interval]:
     return []
 
 
-def date_complete_parts(sources: list[AuditedSource], heads: Iterable[Head]) -> None:
-    """Find out when the last batch of the complete part of each source was received."""
+def date_complete_parts(sources: list[AuditedSource], headers: pa.Table) -> None:
+    """Find out when the last batch of the complete part of each source was received.
+
+    *headers* are the rows of `batches`.
+    """
     by_name = {source.source: source for source in sources if not source.foreign}
-    for head in heads:
-        source = by_name.get(head.source or "")
-        if (
-            source is not None
-            and head.kind == "data"
-            and (head.position or 0) <= source.complete_to
-        ):
-            source.complete_since = max(source.complete_since, (head.received or 0) // 1000)
+    values = headers["source"].combine_chunks().dictionary_encode("encode")
+    names, code = values.dictionary.to_pylist(), values.indices.to_numpy()
+    if not names:
+        return
+    # of what is no source of an agent's nothing is complete
+    upto = [by_name[name].complete_to if name in by_name else _NOTHING for name in names]
+    inside = headers["position"].fill_null(0).to_numpy() <= np.array(upto, np.int64)[code]
+    inside &= pc.equal(headers["kind"], "data").to_numpy()
+    received = headers["received"].cast(pa.int64()).fill_null(0).to_numpy() // 1000
+    since = np.zeros(len(names), np.int64)
+    np.maximum.at(since, code[inside], received[inside])
+    for name, time_ms in zip(names, since.tolist(), strict=True):
+        if name in by_name:
+            by_name[name].complete_since = time_ms

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from logdrive.model.units import OffsetUnit
 from logdrive.pipeline.audit.audit import Verdict, verdict
-from logdrive.pipeline.audit.judge_sources import Head, audit_sources
+from logdrive.pipeline.audit.heads import Head
+from logdrive.pipeline.audit.judge_sources import audit_sources
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from logdrive.pipeline.bronze.trim_rows import trim_rows
 from logdrive.pipeline.decode.coverage import Coverage, intersect

@@ -6,7 +6,8 @@ import msgspec
 import pyarrow as pa
 
 from logdrive.pipeline.audit.audit import verdict
-from logdrive.pipeline.audit.judge_sources import audit_sources, heads_from_table
+from logdrive.pipeline.audit.heads import heads_from_table
+from logdrive.pipeline.audit.judge_sources import audit_sources
 from logdrive.pipeline.audit.sources import AuditedSource
 from logdrive.pipeline.audit.verify_rows import Proof
 from logdrive.pipeline.decode.decode import Decoder

@@ -10,7 +10,8 @@ from logdrive.errors import StorageError
 from logdrive.model.batch_walker import BatchRef
 from logdrive.model.record_walker import frame_batch
 from logdrive.model.units import OffsetUnit
-from logdrive.pipeline.audit.judge_sources import audit_sources, heads_from_table
+from logdrive.pipeline.audit.heads import heads_from_table
+from logdrive.pipeline.audit.judge_sources import audit_sources
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.bronze.writer import CommitCounts
 from logdrive.pipeline.decode.batches import walk_batches

@@ -9,7 +9,8 @@ import pytest
 
 from logdrive.pipeline.audit.audit import Verdict, verdict
 from logdrive.pipeline.audit.dead_letters import read_dead_letters
-from logdrive.pipeline.audit.judge_sources import audit_sources, heads_from_table
+from logdrive.pipeline.audit.heads import heads_from_table
+from logdrive.pipeline.audit.judge_sources import audit_sources
 from logdrive.pipeline.audit.verify_rows import Fault, Proof
 from logdrive.pipeline.bronze.tables import open_tables
 from logdrive.pipeline.report.charts import decades, duration, line, scale, short, size
