@@ -18,7 +18,7 @@ _TAKE = 64 << 20  # bytes of lines in one file of bronze
 
 def _missing() -> str | None:
     absent = [name for name in ("pyarrow", "deltalake") if find_spec(name) is None]
-    return f"no {', '.join(absent)} here: pip install 'logdrive[spark]'" if absent else None
+    return f"no {', '.join(absent)} here: pip install 'logdrive[tables]'" if absent else None
 
 
 def _tables(setting: Setting) -> Path:

@@ -75,7 +75,7 @@ class _PipelineCommands(LazyCommands):
     "audit /data/logs",
 )
 def pipeline() -> None:
-    """Read streams into Delta tables with Spark, and audit the tables byte by byte."""
+    """Read streams into Delta tables, and audit the tables byte by byte."""
 
 
 @pipeline.command(
@@ -170,13 +170,12 @@ def run(
     Tables go on where they end. With --start new ones begin at a time; tables that are there keep
     the beginning that they have, and another time is refused.
     """
+    from logdrive.pipeline.tables.installed import require_tables
+
+    require_tables()
     from logdrive.cli.tables.silver import follow_with_silver, totals_text
-    from logdrive.pipeline.run import run_pipeline
-    from logdrive.pipeline.spark.session import require_spark
-
-    require_spark()
-
     from logdrive.pipeline.metrics import RunMetrics
+    from logdrive.pipeline.run import run_pipeline
 
     configure_logging("info", log_format)
     settle_heap()

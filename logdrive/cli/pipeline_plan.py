@@ -24,12 +24,18 @@ def parse_start_option(option: str, text: str | None) -> "Start | None":
 
 
 def plan_from_config(path: str, once: bool, master: str | None) -> "Plan":
-    """Return what the configuration at *path* asks for. Raises `ConfigError`."""
+    """Return what the configuration at *path* asks for.
+
+    Raises `ConfigError`, and `PackagesMissingError` if it names a master and pyspark is missing.
+    """
     from logdrive.pipeline.config import PipelineConfig
     from logdrive.pipeline.plan import Plan
     from logdrive.pipeline.read.start import parse_start
+    from logdrive.pipeline.spark.session import require_spark
 
     config = load_config(path, PipelineConfig, os.environ)
+    if config.spark.master:
+        require_spark(f"spark.master in {path}")
     return Plan(
         uri=config.pipeline.source,
         directory=config.pipeline.target,

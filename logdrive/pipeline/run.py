@@ -28,7 +28,7 @@ from logdrive.pipeline.read.old_letters import note_old_letters
 from logdrive.pipeline.resume import begin_tables, find_start, require_segments
 from logdrive.pipeline.spark.background import BackgroundSpark
 from logdrive.pipeline.spark.failures import SparkStartError
-from logdrive.pipeline.spark.session import is_submitted, open_spark_context
+from logdrive.pipeline.spark.session import is_submitted, open_spark_context, require_spark
 from logdrive.pipeline.tasks import InThreads, Tasks
 from logdrive.services.reader import ServiceReader
 
@@ -104,11 +104,12 @@ def tasks_for(
     started this process; else threads (ADR 47).
 
     Spark is started when it is needed. The cluster knows it as *name*; what its JVM says is in the
-    file *log_name* beside the tables.
+    file *log_name* beside the tables. Raises `PackagesMissingError`.
     """
     if plan.master is None and not is_submitted():
         yield InThreads()
         return
+    require_spark()  # now, and not once much waits
     # spark-submit has opened the file of its JVM's messages
     log = None if is_submitted() else Path(plan.directory, log_name)
     spark = BackgroundSpark(

@@ -46,10 +46,10 @@ class HeaderDigest(Protocol):
 class ServiceReader(Protocol):
     """One stream of a streaming service, to be read.
 
-    Spark's planner and its tasks use it, in several processes. So an instance must pickle, and
-    holds no connection between two calls. All calls block. A call that fails because the service is
-    away or the connection ends is repeated inside the method; `TransientError` means that the
-    service stayed away.
+    The pipeline's planner and its tasks use it, in several threads, or in several processes of
+    Spark's. So an instance must pickle, and holds no connection between two calls. All calls block.
+    A call that fails because the service is away or the connection ends is repeated inside the
+    method; `TransientError` means that the service stayed away.
 
     A segment is an append-only sequence of batches: Pravega's segment, Iggy's partition, or all of
     an S2 stream. It has a full name for requests, and a number for tables and checkpoints. Offsets

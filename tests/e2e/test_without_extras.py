@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 
 from bench.processes import free_port
+from logdrive.pipeline.tables.installed import TABLES_PACKAGES
+from tests.logdrive.pipeline.filling import send
+from tests.logdrive.pipeline.segments import Segment
+from tests.logdrive.pipeline.storing import store
 from tests.support.without_modules import EXTRAS, command_without
 
 SERVICES = {
@@ -17,6 +21,9 @@ SERVICES = {
     "iggy": (("mmh3", "xxhash"), "iggy://127.0.0.1:1/shop/events"),
 }
 """The modules that a service needs, and an address of it."""
+
+BEYOND_TABLES = [name for name in EXTRAS if name not in TABLES_PACKAGES]
+"""The modules that are not there where the extra `tables` is the only one."""
 
 
 def needs(service: str) -> str:
@@ -40,6 +47,12 @@ def run(*arguments: str, without: Sequence[str] = EXTRAS, code: int = 0) -> str:
 @pytest.fixture
 def port() -> int:
     return free_port()
+
+
+def run_tables(place: Path, command: str, *, code: int = 0) -> str:
+    """Return what the *command* of the pipeline prints where Spark is not installed."""
+    words = command.format(tables=place / "tables", place=place).split()
+    return run("pipeline", *words, without=BEYOND_TABLES, code=code)
 
 
 def receiver_toml(place: Path, port: int, uri: str) -> str:
@@ -159,5 +172,56 @@ def test_each_command_of_the_pipeline_names_the_extra(tmp_path: Path, arguments:
     (tmp_path / "a.log").write_text("line\n")
     words = arguments.replace("{}", str(tmp_path)).split()
     said = run("pipeline", *words, code=1)
-    assert "the pipeline needs deltalake, jinja2, numpy, pyarrow" in said
-    assert "pip install 'logdrive[spark]'" in said
+    needed = "deltalake, jinja2, numpy, prometheus_client, pyarrow"
+    assert f"the pipeline needs {needed}: pip install 'logdrive[tables]'" in said
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    """A stream with nine lines of JSON."""
+    segment = Segment()
+    send(segment, "a", b'{"level":"info","id":7}\n' * 9)
+    return store(tmp_path / "store", segment)
+
+
+def test_the_pipeline_needs_no_spark_on_one_machine(tmp_path: Path, address: str) -> None:
+    filled = run_tables(tmp_path, f"run --from {address} --to {{tables}} --once --silver")
+    assert "9 events" in filled
+    assert "silver: 9 rows" in filled
+    assert "0 rows" in run_tables(tmp_path, "silver {tables} --once")
+    assert "9 lines" in run_tables(tmp_path, "gold {tables} --once")
+    assert "complete: 9 lines" in run_tables(tmp_path, "audit {tables}")
+    run_tables(tmp_path, "report {tables} --out {place}/report.html")
+    assert (tmp_path / "report.html").exists()
+    rebuilt = run_tables(tmp_path, f"rebuild {{tables}} --table bronze --from {address}")
+    assert "9 events read" in rebuilt
+    assert "nothing to fill" in run_tables(tmp_path, f"backfill --from {address} --to {{tables}}")
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("run --from file:///s#a/b --to {tables} --master local[1]", "--master"),
+        ("run --config {place}/pipeline.toml", "spark.master in {place}/pipeline.toml"),
+        ("silver {place} --once --master local[1]", "--master"),
+    ],
+)
+def test_a_master_needs_spark(tmp_path: Path, command: str, option: str) -> None:
+    (tmp_path / "pipeline.toml").write_text(
+        '[pipeline]\nfrom = "file:///s#a/b"\nto = "/t"\n[spark]\nmaster = "local[1]"\n'
+    )
+    said = run_tables(tmp_path, command, code=1)
+    option = option.format(place=tmp_path)
+    assert f"{option} needs pandas, pyspark: pip install 'logdrive[spark]'" in said
+
+
+def test_an_audit_by_spark_and_variant_need_spark(tmp_path: Path, address: str) -> None:
+    run_tables(tmp_path, f"run --from {address} --to {{tables}} --once --silver")
+    said = run_tables(tmp_path, "audit {tables} --engine spark", code=1)
+    assert "--engine spark needs pandas, pyspark: pip install 'logdrive[spark]'" in said
+
+    (tmp_path / "silver.toml").write_text('[silver]\nrest = "variant"\n')
+    anew = "rebuild {tables} --table silver --config {place}/silver.toml"
+    said = run_tables(tmp_path, anew, code=1)
+    assert "rest = \"variant\" needs pyspark: pip install 'logdrive[spark]'" in said
+    assert "json" in run_tables(tmp_path, f"{anew} --dry-run")  # the old tables are still there

@@ -7,6 +7,8 @@ With `help` in place of a command, the help of every command is printed.
 
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 
 import click
 
@@ -25,6 +27,8 @@ EXTRAS = (
     "mmh3",
     "numpy",
     "pandas",
+    "prometheus_client",
+    "py4j",
     "pyarrow",
     "pyiceberg",
     "pyspark",
@@ -32,6 +36,26 @@ EXTRAS = (
     "xxhash",
 )
 """The modules that come with extras alone."""
+
+
+class _Finder(PathFinder):
+    """Finds what is installed, but for some modules.
+
+    None in `sys.modules` would not do: what pyarrow imports by Cython, pandas, would be None then.
+    """
+
+    blocked: Sequence[str] = ()
+
+    @classmethod
+    def find_spec(
+        cls,
+        fullname: str,
+        path: Sequence[str] | None = None,
+        target: ModuleType | None = None,
+    ) -> ModuleSpec | None:
+        if fullname.partition(".")[0] in cls.blocked:
+            return None
+        return super().find_spec(fullname, path, target)
 
 
 def command_without(modules: Sequence[str], *arguments: str) -> list[str]:
@@ -52,8 +76,8 @@ def _main() -> None:
     blocked = sys.argv[1].split(",")
     loaded = [name for name in sys.modules if name.partition(".")[0] in blocked]
     assert not loaded, f"imported before: {loaded}"
-    for name in blocked:
-        sys.modules[name] = None  # type: ignore[assignment]  # makes the import fail
+    _Finder.blocked = blocked
+    sys.meta_path[sys.meta_path.index(PathFinder)] = _Finder
     sys.argv[1:2] = []
 
     from logdrive.cli.main import cli, main

@@ -16,7 +16,7 @@ from logdrive.cli.access import login_options
 from logdrive.cli.demo.scenario import SERVED_STORES, DemoResult, DemoScenario, ReportStep
 from logdrive.cli.demo.system import find_machine_logs
 from logdrive.cli.output import emit_json
-from logdrive.pipeline.spark.session import require_spark
+from logdrive.pipeline.tables.installed import require_tables
 from logdrive.services.pravega.client.controller import Login
 
 _MARK = ".logdrive-demo"
@@ -69,7 +69,7 @@ def demo(
     """
     if sink is not None and login is None:
         sink, login = _apart(sink)
-    require_spark()  # fail now, not after all has been shipped
+    require_tables()  # fail now, not after all has been shipped
     place = _prepare_work_directory(work)
     logs = find_machine_logs() if system_logs else []
     _print_plan(place, logs)

@@ -69,10 +69,11 @@ def backfill(
     What the stream's retention has removed can't be filled: it is said here, and is a gap in the
     audit afterwards.
     """
-    from logdrive.pipeline.backfill import check_backfill, run_backfill
-    from logdrive.pipeline.spark.session import require_spark
+    from logdrive.pipeline.tables.installed import require_tables
 
-    require_spark()
+    require_tables()
+    from logdrive.pipeline.backfill import check_backfill, run_backfill
+
     configure_logging("info")
     settle_heap()
     plan = (

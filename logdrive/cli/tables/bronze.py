@@ -19,12 +19,13 @@ def rebuild_bronze_tables(
     as_json: bool,
 ) -> None:
     """Make the tables in *directory* anew from the stream *source*, or say what would be read."""
+    from logdrive.pipeline.tables.installed import require_tables
+
+    require_tables()
     from logdrive.host.disk import SystemDisk
     from logdrive.pipeline.plan import Plan
     from logdrive.pipeline.rebuild_bronze import check_rebuild, rebuild_bronze
-    from logdrive.pipeline.spark.session import require_spark
 
-    require_spark()
     plan = Plan(
         uri=source,
         directory=directory,

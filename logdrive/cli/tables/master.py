@@ -1,4 +1,6 @@
-"""The option `--master`: its form is checked at once, and whether a master answers at the start."""
+"""The option `--master`: its form, and whether pyspark is installed, are checked at once; whether a
+master answers is at the start.
+"""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -28,11 +30,13 @@ def master_option(help_text: str) -> Callable[[Command], Command]:
 
 def _checked(url: str) -> str:
     from logdrive.pipeline.spark.master import check_master
+    from logdrive.pipeline.spark.session import require_spark
 
     try:
         check_master(url)
     except ValueError as error:
         raise click.BadParameter(f"{url!r}: {error}") from error
+    require_spark(MASTER)
     return url
 
 

@@ -140,8 +140,8 @@ def rebuild(
             print(f"would drop {dropped or 'nothing'}, and read {len(events.files):,} files")
         return
     with stop_on_signals() as stop, _tasks(directory, master) as tasks:
-        drop_silver(directory, SystemDisk())
         tables = _tables(directory, config, compression, tasks)
+        drop_silver(directory, SystemDisk())
         _fill(tables, stop, None, as_json=as_json)
 
 

@@ -28,7 +28,7 @@ def audit_with_spark(directory: str, master: str | None, *, full: bool) -> "Verd
     """
     from logdrive.pipeline.spark.session import is_submitted, open_spark_session, require_spark
 
-    require_spark()
+    require_spark("--engine spark")
     require_master(master)
     from logdrive.net.retry import retry_blocking, wait_fixed
     from logdrive.pipeline.audit.audit import audit

@@ -1,7 +1,7 @@
 """Plans micro-batches: how far each one reads, and in which ranges its tasks read.
 
-The planner goes from header to header and leaves the records where they are. Spark runs it in a
-process of its own, the query's planner process.
+The planner goes from header to header and leaves the records where they are. It runs in the
+pipeline's process, and for a query of the data source `logdrive` in one that Spark starts.
 """
 
 import itertools

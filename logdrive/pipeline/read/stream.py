@@ -1,8 +1,8 @@
-"""Reads a stream at a streaming service, from Spark's processes: each blocking call connects anew.
+"""Reads a stream for the pipeline's threads and Spark's processes: each call connects anew.
 
-No connection is held between calls, so that a `StreamClient` can be pickled for executors, and a
-service that was restarted is simply asked again. The address names a segment store, which has all
-segments, or a controller, which says where each one is.
+Calls block, and no connection is held between them, so that a `StreamClient` can be pickled for
+executors, and a service that was restarted is simply asked again. The address names a segment
+store, which has all segments, or a controller, which says where each one is.
 """
 
 import asyncio

@@ -153,6 +153,11 @@ class SilverConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """Return the first rule for *path*; without one, the format is automatic."""
         return next((rule for rule in self.format if rule.matches(path)), FormatRule(path="*"))
 
+    @property
+    def wants_variants(self) -> bool:
+        """Whether the column `rest` of any table shall be VARIANT."""
+        return "variant" in (self.rest, *(one.rest for one in self.format))
+
     def rest_of(self, table: str) -> RestType | None:
         """Return what the column `rest` of *table* shall be; None: what it is, and text if new."""
         said = (one.rest for one in self.format if one.rest and one.fixed_table == table)

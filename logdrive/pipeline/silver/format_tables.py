@@ -18,6 +18,7 @@ from logdrive.pipeline.formats.keyed import type_name
 from logdrive.pipeline.silver.config import AUTO, FormatRule, RestType, SilverConfig
 from logdrive.pipeline.silver.decisions import Decisions, FormatDecision
 from logdrive.pipeline.silver.schema import REST, TEXT, TEXT_COLUMNS, rows_schema
+from logdrive.pipeline.tables.installed import require_packages
 from logdrive.pipeline.tables.open_table import is_table, open_table_as_it_is
 
 CONFIG_PART = "silver"
@@ -61,12 +62,18 @@ class FormatTables:
             raise ConfigError(CONFIG_PART, mistakes)
 
     def variant_tables(self, tables: Iterable[str], config: SilverConfig) -> frozenset[str]:
-        """Return which of *tables* have, or get, their column `rest` as VARIANT."""
-        return frozenset(
+        """Return which of *tables* have, or get, their column `rest` as VARIANT.
+
+        Raises `PackagesMissingError` if there are any, and nothing is installed that writes it.
+        """
+        found = frozenset(
             table
             for table in tables
             if (self._rest_of(table) or config.rest_of(table)) == "variant"
         )
+        if found:
+            require_variant_writer()
+        return found
 
     def _rest_of(self, table: str) -> RestType | None:
         """Return what the column `rest` of *table* is; None if there is none yet."""
@@ -136,6 +143,11 @@ class FormatTables:
             schema = open_table_as_it_is(path).schema if is_table(path) else ()
             self._columns[table] = {field.name: field.type for field in schema}
         return self._columns[table]
+
+
+def require_variant_writer() -> None:
+    """Raise `PackagesMissingError` if pyspark, which makes values of VARIANT, is not installed."""
+    require_packages(["pyspark"], "spark", f'{REST} = "variant"')
 
 
 def _decision_of(rule: FormatRule) -> FormatDecision:

@@ -33,7 +33,7 @@ from logdrive.pipeline.silver.decisions import (
     NewSource,
     decision_rows,
 )
-from logdrive.pipeline.silver.format_tables import FormatTables
+from logdrive.pipeline.silver.format_tables import FormatTables, require_variant_writer
 from logdrive.pipeline.silver.parse import FormatReason, SilverTask, parse_files
 from logdrive.pipeline.silver.resends import Resends
 from logdrive.pipeline.silver.runs import NO_ROWS, BronzeFile
@@ -109,6 +109,9 @@ class Silver:
         disk: Disk,
         compression: str = DEFAULT_COMPRESSION,
     ) -> None:
+        """Raises `PackagesMissingError` if *config* wants what nothing installed can write."""
+        if config.wants_variants:
+            require_variant_writer()
         self._directory = directory
         self._place = silver_directory(directory)
         self._config = config

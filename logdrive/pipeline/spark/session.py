@@ -13,7 +13,7 @@ from logdrive.pipeline.spark.failures import convert_spark_failures, to_start_er
 from logdrive.pipeline.spark.java import find_java_home
 from logdrive.pipeline.spark.jvm_lifetime import ends_early, make_bound_java_home
 from logdrive.pipeline.spark.scratch import open_scratch_directory
-from logdrive.pipeline.tables.installed import require_packages
+from logdrive.pipeline.tables.installed import TABLES_PACKAGES, require_packages
 
 _LOGGING = """\
 rootLogger.level = {level}
@@ -39,7 +39,7 @@ _OF_ALL = {
 }
 """Settings of every session, also in a JVM that spark-submit has started."""
 DEFAULT_MEMORY = "2g"
-_PACKAGES = ("deltalake", "jinja2", "numpy", "pandas", "prometheus_client", "pyarrow", "pyspark")
+_PACKAGES = (*TABLES_PACKAGES, "pandas", "pyspark")
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Java options of a local session.
@@ -54,9 +54,12 @@ def is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def require_spark() -> None:
-    """Raise `PackagesMissingError` if the `spark` extra is not installed."""
-    require_packages(_PACKAGES)
+def require_spark(user: str = "Spark") -> None:
+    """Raise `PackagesMissingError` if the `spark` extra, which *user* needs, is not installed.
+
+    *user* is an option, or a key of the configuration.
+    """
+    require_packages(_PACKAGES, "spark", user)
 
 
 @contextmanager

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from logdrive.errors import LogdriveError
 
-_OF_TABLES = ("deltalake", "jinja2", "numpy", "pyarrow")
+TABLES_PACKAGES = ("deltalake", "jinja2", "numpy", "prometheus_client", "pyarrow")
+"""What the extra `tables` brings: all that the pipeline needs on one machine."""
 
 
 class PackagesMissingError(LogdriveError):
@@ -13,14 +14,17 @@ class PackagesMissingError(LogdriveError):
 
 
 def require_tables() -> None:
-    """Raise `PackagesMissingError` if tables can't be read for want of packages."""
-    require_packages(_OF_TABLES)
+    """Raise `PackagesMissingError` if the `tables` extra is not installed."""
+    require_packages(TABLES_PACKAGES, "tables")
 
 
-def require_packages(names: Sequence[str], extra: str = "spark") -> None:
-    """Raise `PackagesMissingError` if any package of *names*, of *extra*, is not installed."""
+def require_packages(names: Sequence[str], extra: str, user: str = "the pipeline") -> None:
+    """Raise `PackagesMissingError` if any package of *names*, of *extra*, is not installed.
+
+    *user* is what needs them, such as an option.
+    """
     missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise PackagesMissingError(
-            f"the pipeline needs {', '.join(missing)}: pip install 'logdrive[{extra}]'"
+            f"{user} needs {', '.join(missing)}: pip install 'logdrive[{extra}]'"
         )

@@ -1,7 +1,7 @@
-"""Reads a topic of Iggy from Spark's processes: each blocking call connects anew.
+"""Reads a topic of Iggy for the pipeline's threads and Spark's processes: each call connects anew.
 
-No connection is held between calls, so that an `IggyStreamReader` can be pickled for executors, and
-a service that was restarted is simply asked again.
+Calls block, and no connection is held between them, so that an `IggyStreamReader` can be pickled
+for executors, and a service that was restarted is simply asked again.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence

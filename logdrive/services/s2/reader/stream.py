@@ -1,7 +1,7 @@
-"""Reads an S2 stream from Spark's processes: each blocking call connects anew.
+"""Reads an S2 stream for the pipeline's threads and Spark's processes: each call connects anew.
 
-No connection is held between calls, so that an `S2StreamReader` can be pickled for executors, and a
-service that was restarted is simply asked again.
+Calls block, and no connection is held between them, so that an `S2StreamReader` can be pickled for
+executors, and a service that was restarted is simply asked again.
 """
 
 from base64 import b64encode

@@ -1,5 +1,6 @@
 """The column `rest` as VARIANT: the same values as in JSON text, whatever happens to the table."""
 
+import importlib.util
 import json
 import shutil
 import threading
@@ -33,6 +34,7 @@ from logdrive.pipeline.silver.rebuild import drop_silver
 from logdrive.pipeline.tables import join_files, upkeep
 from logdrive.pipeline.tables.check_files import check_file
 from logdrive.pipeline.tables.failures import UnreadableFileError
+from logdrive.pipeline.tables.installed import PackagesMissingError
 from logdrive.pipeline.tables.open_table import open_table_as_it_is
 from tests.logdrive.pipeline.crashing import crashing_at
 from tests.logdrive.pipeline.gold.counted import count, counted_lines, expected_lines
@@ -336,3 +338,19 @@ def test_long_messages_stand_beside_variants_in_one_row_group(
     assert found == {f"{n} {long}": {"user": {"id": n, "née": "x"}} for n in range(40)}
     for file in open_table_as_it_is(str(tmp_path / "silver" / "json")).files:
         check_file(file)
+
+
+def test_lines_for_tables_of_variants_wait_while_pyspark_is_missing(
+    tmp_path: Path, stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(tmp_path, VARIANTS)
+    grow(stream, 30)
+    find = importlib.util.find_spec
+    with monkeypatch.context() as without:
+        without.setattr(
+            importlib.util, "find_spec", lambda name: None if name == "pyspark" else find(name)
+        )
+        with pytest.raises(PackagesMissingError, match='rest = "variant" needs pyspark: '):
+            fill(tmp_path)
+    fill(tmp_path)
+    assert silver_rows(tmp_path) == bronze_rows(tmp_path)
