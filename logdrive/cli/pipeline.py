@@ -125,6 +125,13 @@ def pipeline() -> None:
     help="Fill the silver tables after each commit, too; also `enabled` in [silver].",
 )
 @click.option(
+    "--gold",
+    "with_gold",
+    is_flag=True,
+    help="Count in the gold tables, too, what silver has, every 10 s; also `enabled` in [gold]. It "
+    "needs silver in the same run.",
+)
+@click.option(
     "--show",
     "forms",
     type=click.Choice(["iceberg", "parquet"]),
@@ -154,6 +161,7 @@ def run(
     replaced_store: bool,
     once: bool,
     with_silver: bool,
+    with_gold: bool,
     forms: tuple["TableForm", ...],
     reader: str | None,
     master: str | None,
@@ -165,7 +173,8 @@ def run(
     """Read a stream into DIR/bronze/events and DIR/bronze/batches, each byte exactly once.
 
     Runs until SIGTERM, or with --once until it has read what the stream holds at the start. With
-    --silver each commit's lines become rows of DIR/silver, by their formats.
+    --silver each commit's lines become rows of DIR/silver, by their formats; with --gold these are
+    counted in DIR/gold, by service and minute.
 
     Tables go on where they end. With --start new ones begin at a time; tables that are there keep
     the beginning that they have, and another time is refused.
@@ -173,7 +182,7 @@ def run(
     from logdrive.pipeline.tables.installed import require_tables
 
     require_tables()
-    from logdrive.cli.tables.silver import follow_with_silver, totals_text
+    from logdrive.cli.tables.follow import follow_with_tables
     from logdrive.pipeline.metrics import RunMetrics
     from logdrive.pipeline.run import run_pipeline
 
@@ -199,30 +208,31 @@ def run(
     with (
         stop_on_signals() as stop,
         show_progress(plan, quiet=as_json) as (starting, print_verdict),
-        follow_with_silver(plan, path, stop, figures, wanted=with_silver) as (catch_up, silver),
+        follow_with_tables(
+            plan, path, stop, figures, with_silver=with_silver, with_gold=with_gold
+        ) as derived,
     ):
-        catch_up()
+        derived.catch_up()
 
         def on_commit(so_far: "RunResult") -> None:
             print_verdict(so_far)
-            catch_up()
+            derived.catch_up()
 
         # a backfill beside this run adds rows, too
         outcome = run_pipeline(
-            plan, stop, on_commit, metrics=figures, starting=starting, on_idle=catch_up
+            plan, stop, on_commit, metrics=figures, starting=starting, on_idle=derived.catch_up
         )
-        catch_up()
+        derived.finish()
     seconds = round(time.monotonic() - started, 1)
     if as_json:
-        added = {} if silver is None else {"silver": silver.as_json()}
-        emit_json(outcome.as_json() | added | {"seconds": seconds})
+        emit_json(outcome.as_json() | derived.as_json() | {"seconds": seconds})
     else:
         print(
             f"{outcome.events:,} events of {outcome.batches:,} batches, {outcome.bytes:,} "
             f"stored bytes, in {seconds} s"
         )
-        if silver is not None:
-            print(f"silver: {totals_text(silver)}")
+        for line in derived.summary():
+            print(line)
 
 
 def _check_address(text: str | None) -> str | None:

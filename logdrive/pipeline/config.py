@@ -98,6 +98,12 @@ class MetricsConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
         host_port(self.address)
 
 
+class GoldConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The [gold] table. A run that fills gold has to fill silver, too."""
+
+    enabled: bool = False  # count in gold what `pipeline run` adds to silver
+
+
 class DerivedConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A pipeline.toml as commands read it that have bronze already: `silver`, `rebuild`.
 
@@ -110,6 +116,7 @@ class DerivedConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     tables: TablesConfig = TablesConfig()
     metrics: MetricsConfig | None = None
     silver: SilverConfig = SilverConfig()
+    gold: GoldConfig = GoldConfig()
     tls: ClientTlsConfig | None = None
     login: LoginConfig | None = None
 

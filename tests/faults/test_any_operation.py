@@ -105,13 +105,21 @@ def filled(everywhere: Everywhere, tmp_path: Path) -> Path:
     return everywhere.begun
 
 
-def kill_runs(everywhere: Everywhere, address: str, expected: Path, least: int) -> None:
-    """Kill `run --silver` everywhere; a second run must do the rest of what *expected* has."""
+def kill_runs(
+    everywhere: Everywhere, address: str, expected: Path, least: int, *, gold: bool = False
+) -> None:
+    """Kill `run --silver` everywhere; a second run must do the rest of what *expected* has.
+
+    With *gold* it is `run --silver --gold`.
+    """
     call = ["run", "--from", address, "--to", "DIR", "--once", "--silver"]
+    call += ["--gold"] if gold else []
 
     def judge(place: Path) -> None:
         run_again(call, place)
         require_all(place, expected)
+        if gold:
+            check(place)
 
     everywhere.run(call, judge, least)
 
@@ -119,7 +127,7 @@ def kill_runs(everywhere: Everywhere, address: str, expected: Path, least: int) 
 def test_a_first_run_killed_anywhere_goes_on(
     everywhere: Everywhere, tmp_path: Path, address: str
 ) -> None:
-    kill_runs(everywhere, address, tmp_path / "expected", least=60)
+    kill_runs(everywhere, address, tmp_path / "expected", least=90, gold=True)
 
 
 def test_a_run_killed_anywhere_while_it_joins_files_goes_on(

@@ -1,7 +1,10 @@
 """`logdrive pipeline gold`: figures by service and minute, counted from silver."""
 
+import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -9,12 +12,14 @@ import click
 from logdrive.cli.output import configure_logging, emit_json
 from logdrive.cli.pipeline_progress import show_amount
 from logdrive.cli.stop_event import stop_on_signals
+from logdrive.config.load import load_config
+from logdrive.errors import ConfigError, Mistake
 from logdrive.printable import escape_unprintable
 
 if TYPE_CHECKING:
-    from logdrive.pipeline.gold.fill import GoldTotals
+    from logdrive.pipeline.gold.fill import GoldFollower, GoldTotals
+    from logdrive.pipeline.plan import Plan
 
-_FOLLOW_SECONDS = 10.0  # between two looks at silver
 _SERVICES, _ERRORS = 20, 5  # rows that are printed at most
 _SHOWN = 100  # characters of an error's message
 
@@ -34,14 +39,18 @@ def gold(directory: str, once: bool, as_json: bool) -> None:
     """Count the rows in DIRECTORY/silver in the tables of DIRECTORY/gold, each row once.
 
     It reads what silver has added since the last time, and may run beside `pipeline silver` or
-    `pipeline run --silver`. At the end it prints what gold has of each service.
+    `pipeline run --silver`, which needs no --gold then. At the end it prints what gold has of each
+    service.
     """
     from logdrive.pipeline.tables.installed import require_tables
 
     require_tables()
+
+    from logdrive.pipeline.gold.fill import LOOK_SECONDS
+
     configure_logging("info")
     with stop_on_signals() as stop:
-        fill(directory, stop, None if once else _FOLLOW_SECONDS, as_json=as_json)
+        fill(directory, stop, None if once else LOOK_SECONDS, as_json=as_json)
 
 
 def rebuild_gold(directory: str, *, dry_run: bool, as_json: bool) -> None:
@@ -61,6 +70,46 @@ def rebuild_gold(directory: str, *, dry_run: bool, as_json: bool) -> None:
     with stop_on_signals() as stop:
         drop_tables(gold_directory(directory), SystemDisk())
         fill(directory, stop, None, as_json=as_json)
+
+
+@contextmanager
+def follow_with_gold(
+    plan: "Plan",
+    path: str | None,
+    stop: threading.Event,
+    *,
+    wanted: bool,
+    with_silver: bool,
+) -> "Iterator[GoldFollower | None]":
+    """Yield what counts the silver tables of *plan* in gold, and what it has counted.
+
+    It is None unless gold is *wanted* or the configuration at *path* enables it. Raises
+    `ConfigError` and `UsageError` if that run is not one *with_silver*: gold would never grow.
+    """
+    enabled = _is_enabled(path)
+    if not (wanted or enabled):
+        yield None
+        return
+    if not with_silver:
+        if not enabled or path is None:
+            raise click.UsageError("--gold counts what silver has: give --silver, too")
+        remedy = "gold counts what silver has: write silver.enabled = true, or give --silver"
+        raise ConfigError(path, [Mistake("gold.enabled", "true", remedy)])
+    from logdrive.pipeline.gold.fill import GoldFollower
+
+    with GoldFollower(
+        plan.directory, stop, compression=plan.compression, wait_for_room=not plan.once
+    ) as follower:
+        yield follower
+
+
+def _is_enabled(path: str | None) -> bool:
+    """Return whether the configuration at *path* enables gold."""
+    if path is None:
+        return False
+    from logdrive.pipeline.config import DerivedConfig
+
+    return load_config(path, DerivedConfig, os.environ).gold.enabled
 
 
 def fill(

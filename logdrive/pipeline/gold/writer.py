@@ -8,7 +8,7 @@ each gold table knows by itself what it has, and those that a crash left behind 
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -69,6 +69,7 @@ class Gold:
         self._tables: dict[str, AppendTable] = {}
         # by name of the table; does its work in a thread inside the context
         self._upkeeps: dict[str, TableUpkeep] = {}
+        self._executor: Executor
 
     def __enter__(self) -> Self:
         """Take the lock and open the tables.
@@ -80,17 +81,10 @@ class Gold:
                 f"{self._directory} has no silver tables: run `logdrive pipeline silver` first"
             )
         self._held.enter_context(make_and_lock_tables(self._place, self._disk))
+        thread = ThreadPoolExecutor(1, thread_name_prefix="upkeep-gold")
+        self._executor = self._held.enter_context(thread)
         try:
-            self._tables = {
-                name: create_table(os.path.join(self._place, name), schema)
-                for name, schema in GOLD_SCHEMAS.items()
-            }
-            executor = self._held.enter_context(
-                ThreadPoolExecutor(1, thread_name_prefix="upkeep-gold")
-            )
-            self._upkeeps = {
-                name: TableUpkeep(table, executor) for name, table in self._tables.items()
-            }
+            self.reload_tables()
         except BaseException:  # `__exit__` is not called then
             self._held.close()
             raise
@@ -119,11 +113,27 @@ class Gold:
         _, waiting = self._find_waiting(sys.maxsize)
         return sum(part.rows for parts in waiting for part in parts)
 
+    def reload_tables(self) -> None:
+        """Open the tables again, as they are on the disk; needed after a step that failed.
+
+        Raises `StorageError`.
+        """
+        for upkeep in self._upkeeps.values():
+            upkeep.abandon()
+        self._upkeeps = {}
+        self._tables = {
+            name: create_table(os.path.join(self._place, name), schema)
+            for name, schema in GOLD_SCHEMAS.items()
+        }
+        self._upkeeps = {
+            name: TableUpkeep(table, self._executor) for name, table in self._tables.items()
+        }
+
     def next_step(self, on_read: Callable[[int], None] = lambda _: None) -> GoldStep | None:
         """Count what silver has added; None if nothing is new.
 
-        *on_read* is called many times with how many more rows were read. After a failure it may be
-        called again. Raises `StorageError` and `StoppedError`.
+        *on_read* is called many times with how many more rows were read. After any failure call
+        `reload_tables` before the next one. Raises `StorageError`, OSError and `StoppedError`.
         """
         ids, waiting = self._find_waiting(STEP_BYTES)
         if not waiting:

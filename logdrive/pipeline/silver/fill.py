@@ -5,25 +5,16 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Self
 
-import structlog
-
-from logdrive.errors import TransientError
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
-from logdrive.net.retry import Backoff, Exponential
 from logdrive.pipeline.bronze.tables import has_tables
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.writer import Silver, StepCounts
-from logdrive.pipeline.tables.failures import FullDiskError, failure_text
+from logdrive.pipeline.steps import run_steps
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION
-from logdrive.pipeline.tasks import InThreads, StoppedError, Tasks, stopping_on
-
-_WAIT = Exponential(1.0, 30.0)  # seconds between two steps that fail
-_FAILURES = 10  # limit on steps that fail in a row
-_NO_ROOM: Final = (OSError, MemoryError, FullDiskError)
-"""What writing files raises, as in a micro-batch of bronze, and what a commit does."""
+from logdrive.pipeline.tasks import InThreads, Tasks
 
 
 @dataclass(slots=True)
@@ -71,41 +62,22 @@ def fill_silver(
 ) -> SilverTotals:
     """Run steps until silver has all that bronze has now, or *stop* is set.
 
-    With *follow_seconds* it goes on until *stop*, and looks that often. A step amid which *stop* is
-    set is left undone; one that Spark failed is tried again. So is one that the disk or the memory
-    had no room for, with *follow_seconds* or *wait_for_room*. Raises `StorageError`, OSError and
-    MemoryError, and what failed too often.
+    *follow_seconds*, *wait_for_room*, and what is tried again or raised, are those of `run_steps`.
     """
-    totals, backoff = SilverTotals(), Backoff(_WAIT)
-    waits = wait_for_room or follow_seconds is not None
-    tried_again = (TransientError, *_NO_ROOM) if waits else (TransientError,)
-    while not stop.is_set():
-        try:
-            with stopping_on(stop):
-                if backoff.failures:  # the last step failed
-                    tables.reload_tables()
-                counts = tables.next_step()
-        except StoppedError:
-            break
-        except tried_again as error:
-            seconds = backoff.next_wait()
-            if backoff.failures >= _FAILURES:
-                raise
-            structlog.get_logger("logdrive.pipeline").warning(
-                "a step of silver failed and is tried again",
-                error=failure_text(error),
-                seconds=seconds,
-            )
-            stop.wait(seconds)
-            continue
-        backoff.reset()
-        if counts is not None:
-            totals.add_step(counts)
-            on_step(totals)
-        elif follow_seconds is None:
-            break
-        else:
-            stop.wait(follow_seconds)
+    totals = SilverTotals()
+
+    def add_step(counts: StepCounts) -> None:
+        totals.add_step(counts)
+        on_step(totals)
+
+    run_steps(
+        tables,
+        stop,
+        add_step,
+        name="silver",
+        follow_seconds=follow_seconds,
+        wait_for_room=wait_for_room,
+    )
     return totals
 
 

@@ -1,6 +1,5 @@
 """A step of silver that finds its disk full is tried again in what runs on, as bronze's part is."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,14 +7,15 @@ import pytest
 
 from logdrive.cli.tables.silver import follow_with_silver
 from logdrive.errors import MAKE_ROOM, file_error_text
+from logdrive.pipeline import steps
 from logdrive.pipeline.metrics import RunMetrics
 from logdrive.pipeline.plan import Plan
-from logdrive.pipeline.silver import fill as fill_module
 from logdrive.pipeline.silver.fill import fill_silver
 from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.failures import FullDiskError
 from tests.logdrive.pipeline.segments import Segment
 from tests.logdrive.pipeline.silver.filled import bronze_rows, grow, silver_of, silver_rows
+from tests.logdrive.pipeline.stopping import NeverSet, RoomIsMade
 from tests.support.disks.tmpfs import Tmpfs, tmpfs
 
 
@@ -25,23 +25,6 @@ def disk(tmp_path: Path) -> Iterator[Tmpfs]:
     with tmpfs(tmp_path / "disk", 3) as disk:
         grow(disk.path, Segment(), 0)
         yield disk
-
-
-class RoomIsMade(threading.Event):
-    """Not set before the second wait. In the first, of *seconds*, the disk gets room."""
-
-    def __init__(self, disk: Tmpfs, left: int) -> None:
-        super().__init__()
-        self._filler = disk.fill(but=left)
-        self.seconds: list[float] = []
-
-    def wait(self, timeout: float | None = None) -> bool:
-        assert timeout is not None
-        self.seconds.append(timeout)
-        if len(self.seconds) > 1:
-            self.set()
-        self._filler.unlink(missing_ok=True)
-        return self.is_set()
 
 
 @pytest.mark.parametrize("left", [16384, 24576, 32768])
@@ -84,22 +67,15 @@ def test_a_run_waits_for_room_for_silver_unless_it_is_to_end(disk: Tmpfs, once: 
 def test_a_commit_for_which_there_is_no_room_is_tried_again_and_at_last_raised(
     disk: Tmpfs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Waits(threading.Event):
-        count = 0
-
-        def wait(self, timeout: float | None = None) -> bool:
-            self.count += 1
-            return False
-
     def no_room(self: AppendTable, *arguments: object) -> None:
         raise FullDiskError(f"{self.path} is full")
 
-    stop = Waits()
+    stop = NeverSet()
     with silver_of(disk.path) as tables:
         monkeypatch.setattr(AppendTable, "add_files", no_room)
         with pytest.raises(FullDiskError):
             fill_silver(tables, stop, wait_for_room=True)
-        assert stop.count == fill_module._FAILURES - 1
+        assert stop.count == steps._FAILURES - 1
         monkeypatch.undo()
         tables.reload_tables()
         fill_silver(tables, stop)
