@@ -1,6 +1,6 @@
 """Figures of a running `pipeline run`, and where Prometheus fetches them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -33,24 +33,24 @@ class RunMetrics:
         self._failed_attempts = self._counter(
             "spark_failed_tasks", "Attempts of Spark's tasks that failed."
         )
+        self._silver_rows = self._counter("silver_rows", "Rows added to silver's tables.", "table")
+        self._silver_waiting = self._gauge(
+            "silver_waiting_versions", "Versions of the table events that are not in silver yet."
+        )
+        self._silver_seconds = self._histogram("silver_step_seconds", "Time of one step of silver.")
+        self._gold_lines = self._counter("gold_lines", "Rows of silver that gold has counted.")
+        self._gold_seconds = self._histogram("gold_step_seconds", "Time of one step of gold.")
         self._quarantined = self._counter(
             "silver_quarantined_rows", "Rows that silver has put in quarantine.", "format", "reason"
         )
         self._written_bytes = self._counter(
             "task_stored_bytes", "Stored bytes that tasks have read and decoded.", "place"
         )
-        self._task_seconds = Histogram(
-            "logdrive_pipeline_task_seconds",
-            "Time of one task: reading, decoding and writing a range.",
-            ["place"],
-            buckets=_SECONDS,
-            registry=self.registry,
+        self._task_seconds = self._histogram(
+            "task_seconds", "Time of one task: reading, decoding and writing a range.", "place"
         )
-        self._commit_seconds = Histogram(
-            "logdrive_pipeline_commit_seconds",
-            "Time of one commit to both tables.",
-            buckets=_SECONDS,
-            registry=self.registry,
+        self._commit_seconds = self._histogram(
+            "commit_seconds", "Time of one commit to both tables."
         )
         self._waiting = self._gauge(
             "waiting_offsets", "What is stored and not read yet: bytes, or records of S2 and Iggy."
@@ -68,6 +68,10 @@ class RunMetrics:
 
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(f"logdrive_pipeline_{name}", text, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        full = f"logdrive_pipeline_{name}"
+        return Histogram(full, text, labels, buckets=_SECONDS, registry=self.registry)
 
     def note_waiting(self, offsets: int) -> None:
         """Note how much is stored and not read yet."""
@@ -91,6 +95,24 @@ class RunMetrics:
         self._micro_batches.labels(place).inc()
         self._commit_seconds.observe(seconds)
         self._last_commit.set_to_current_time()
+
+    def watch_silver(self, waiting: Callable[[], int]) -> None:
+        """Show what *waiting* returns, at each look: versions that are not in silver yet.
+
+        It is called in another thread.
+        """
+        self._silver_waiting.set_function(waiting)
+
+    def note_silver_step(self, rows: Mapping[str, int], seconds: float) -> None:
+        """Count one step of silver, which added *rows*, by table, and took *seconds*."""
+        for table, count in rows.items():
+            self._silver_rows.labels(table).inc(count)
+        self._silver_seconds.observe(seconds)
+
+    def note_gold_step(self, lines: int, seconds: float) -> None:
+        """Count one step of gold, which counted *lines* rows of silver and took *seconds*."""
+        self._gold_lines.inc(lines)
+        self._gold_seconds.observe(seconds)
 
     def note_quarantined(self, reasons: Mapping[tuple[str | None, str], int]) -> None:
         """Count rows that silver has put in quarantine, by format, if there is one, and reason."""

@@ -66,7 +66,7 @@ def follow_with_tables(
     with (
         follow_with_silver(plan, path, stop, metrics, wanted=with_silver) as (fill_silver, silver),
         follow_with_gold(
-            plan, path, stop, wanted=with_gold, with_silver=silver is not None
+            plan, path, stop, metrics, wanted=with_gold, with_silver=silver is not None
         ) as gold,
     ):
         yield DerivedTables(fill_silver, silver, gold)

@@ -18,6 +18,7 @@ from logdrive.printable import escape_unprintable
 
 if TYPE_CHECKING:
     from logdrive.pipeline.gold.fill import GoldFollower, GoldTotals
+    from logdrive.pipeline.metrics import RunMetrics
     from logdrive.pipeline.plan import Plan
 
 _SERVICES, _ERRORS = 20, 5  # rows that are printed at most
@@ -77,14 +78,16 @@ def follow_with_gold(
     plan: "Plan",
     path: str | None,
     stop: threading.Event,
+    metrics: "RunMetrics",
     *,
     wanted: bool,
     with_silver: bool,
 ) -> "Iterator[GoldFollower | None]":
     """Yield what counts the silver tables of *plan* in gold, and what it has counted.
 
-    It is None unless gold is *wanted* or the configuration at *path* enables it. Raises
-    `ConfigError` and `UsageError` if that run is not one *with_silver*: gold would never grow.
+    It is None unless gold is *wanted* or the configuration at *path* enables it. What it counts is
+    a figure of *metrics*, too. Raises `ConfigError` and `UsageError` if that run is not one
+    *with_silver*: gold would never grow.
     """
     enabled = _is_enabled(path)
     if not (wanted or enabled):
@@ -98,7 +101,11 @@ def follow_with_gold(
     from logdrive.pipeline.gold.fill import GoldFollower
 
     with GoldFollower(
-        plan.directory, stop, compression=plan.compression, wait_for_room=not plan.once
+        plan.directory,
+        stop,
+        compression=plan.compression,
+        on_step=lambda step: metrics.note_gold_step(step.lines, step.seconds),
+        wait_for_room=not plan.once,
     ) as follower:
         yield follower
 

@@ -158,7 +158,7 @@ def follow_with_silver(
     added to them so far.
 
     It does nothing, and adds None, unless silver is *wanted* or the configuration at *path* enables
-    it. What it quarantines is told in the log, and counted in *metrics*.
+    it. What it quarantines is told in the log. What its steps do is counted in *metrics*.
     """
     config, _, _ = _settings(path)
     if not (wanted or config.enabled):
@@ -172,6 +172,7 @@ def follow_with_silver(
         def on_step(so_far: "SilverTotals") -> None:
             if so_far.last is not None:
                 totals.add_step(so_far.last)
+                metrics.note_silver_step(so_far.last.tables, so_far.last.seconds)
                 tell(so_far.last.reasons)
                 metrics.note_quarantined(so_far.last.reasons)
 
@@ -186,6 +187,7 @@ def follow_with_silver(
                 wait_for_room=not plan.once,
             ) as follower,
         ):
+            metrics.watch_silver(lambda: follower.waiting)
             yield follower.catch_up, totals
 
 

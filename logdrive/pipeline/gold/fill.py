@@ -49,8 +49,8 @@ def fill_gold(
 ) -> GoldTotals:
     """Run steps until gold has counted all that silver has now, or *stop* is set.
 
-    *follow_seconds*, and what is tried again or raised, are those of `run_steps`. *on_read* gets how
-    many rows of silver were read since it was called last.
+    *follow_seconds*, and what is tried again or raised, are those of `run_steps`. *on_read* gets
+    how many rows of silver were read since it was called last.
     """
     totals = GoldTotals()
 
@@ -86,12 +86,16 @@ class GoldFollower:
         stop: threading.Event,
         *,
         compression: str = DEFAULT_COMPRESSION,
+        on_step: Callable[[GoldStep], object] = lambda _: None,
         wait_for_room: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*now* tells the time in seconds; *wait_for_room* is that of `run_steps`."""
+        """*on_step* is called after each step; *now* tells the time in seconds. *wait_for_room* is
+        that of `run_steps`.
+        """
         self._directory = directory
         self._stop = stop
+        self._on_step = on_step
         self._wait_for_room = wait_for_room
         self._now = now
         self._gold = Gold(directory, disk=SystemDisk(), compression=compression)
@@ -133,8 +137,12 @@ class GoldFollower:
         run_steps(
             self._gold,
             self._stop,
-            self.totals.add_step,
+            self._add_step,
             name="gold",
             wait_for_room=self._wait_for_room,
         )
         self._last = self._now()
+
+    def _add_step(self, step: GoldStep) -> None:
+        self.totals.add_step(step)
+        self._on_step(step)

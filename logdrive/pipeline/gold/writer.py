@@ -7,6 +7,7 @@ each gold table knows by itself what it has, and those that a crash left behind 
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -52,6 +53,8 @@ class GoldStep:
     """Rows of silver."""
     rows: int
     """Rows that were added to gold's tables."""
+    seconds: float
+    """Time that it took."""
 
 
 class Gold:
@@ -135,6 +138,7 @@ class Gold:
         *on_read* is called many times with how many more rows were read. After any failure call
         `reload_tables` before the next one. Raises `StorageError`, OSError and `StoppedError`.
         """
+        began = time.monotonic()
         ids, waiting = self._find_waiting(STEP_BYTES)
         if not waiting:
             return None
@@ -146,7 +150,7 @@ class Gold:
             for name in names:
                 self._commit(name, summary[name], parts_behind, ids)
                 rows += summary[name].num_rows
-        return GoldStep(lines, rows)
+        return GoldStep(lines, rows, time.monotonic() - began)
 
     def _find_waiting(
         self, limit: int

@@ -121,6 +121,11 @@ class SilverFollower:
     ) -> None:
         self._held.close()
 
+    @property
+    def waiting(self) -> int:
+        """Versions of `bronze.events` that are not in silver yet, as it was seen last."""
+        return self._silver.waiting
+
     def catch_up(self) -> SilverTotals:
         """Make all rows that bronze has rows of silver, unless the run is asked to stop.
 

@@ -8,6 +8,7 @@ table shows whether it has its files.
 """
 
 import os
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -73,6 +74,8 @@ class StepCounts:
     """What one step added, in rows."""
 
     version: int  # of `bronze.events`, up to which silver now is
+    tables: Mapping[str, int]  # all rows, by table
+    seconds: float  # that it took
     rows: int
     quarantined: int
     duplicates: int
@@ -131,6 +134,8 @@ class Silver:
         self._sound = False
         # what is in the names of files of steps that failed
         self._failed: list[str] = []
+        self.waiting = 0
+        """Versions of `bronze.events` that are not in silver yet, as it was seen last."""
 
     def __enter__(self) -> Self:
         """Take the lock, open the tables, and repair them.
@@ -224,7 +229,9 @@ class Silver:
             raise StorageError("a step failed and the tables were not read again")
         if self._looked and not os.path.exists(self._next_entry):
             return None
+        began = time.monotonic()
         events, batches = self._open_bronze()
+        self.waiting = events.version - self.position.done
         chunk = next_chunk(events, self.position, self._config.max_bytes_per_step)
         self._looked = self.position.filling is None
         if chunk is None:
@@ -244,9 +251,10 @@ class Silver:
         self._bronze_id = events.table_id
         self._commit(chunk, written.made, [staged] if staged else [])
         self._sound = True
+        self.waiting = events.version - self.position.done
         self._remove_failed()  # nothing writes any more for a step that failed before this one
         self._failed.clear()
-        return _counts(chunk, written)
+        return _counts(chunk, written, time.monotonic() - began)
 
     def _write_files(
         self, events: AppendTable, batches: AppendTable, chunk: BronzeChunk, label: str
@@ -381,12 +389,15 @@ def _parts(files: Sequence[BronzeFile], count: int) -> list[tuple[BronzeFile, ..
     return [tuple(part) for part in parts]
 
 
-def _counts(chunk: BronzeChunk, written: _Written) -> StepCounts:
+def _counts(chunk: BronzeChunk, written: _Written, seconds: float) -> StepCounts:
     rows = {table: sum(file.rows for file in files) for table, files in written.made.items()}
     rows.pop(SENT, None)  # which are rows of other tables
+    tables = rows.copy()
     quarantined, duplicates = rows.pop(QUARANTINE, 0), rows.pop(DUPLICATES, 0)
     return StepCounts(
         chunk.after.done,
+        tables,
+        seconds,
         sum(rows.values()),
         quarantined,
         duplicates,
