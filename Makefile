@@ -32,7 +32,7 @@ test-pravega: $(STAMP) ## run the tests that need a real Pravega (JOBS of them),
 test-delta: $(STAMP) ## run the tests that need delta-spark and DuckDB's reader of Delta, fetched once (Maven, Java 17; 600 MB in ~/.cache)
 	@$(BIN)/python -m pytest tests/interop/delta -m delta_spark $(ARGS)
 
-test-cluster: $(STAMP) ## run the tests that start several JVMs: a Spark cluster, and kills of Spark's processes
+test-cluster: $(STAMP) ## run the tests that start several JVMs: a Spark cluster, and 30 kills of Spark's processes and the store
 	@$(BIN)/python -m pytest tests/logdrive/pipeline/spark tests/faults -m cluster $(ARGS)
 
 test-spark-42: $(SPARK_42)/.installed ## run the tests that need Spark with the oldest one that is allowed, PySpark 4.2.0 (500 MB, once)
@@ -42,7 +42,7 @@ test-spark-42: $(SPARK_42)/.installed ## run the tests that need Spark with the 
 test-container: $(STAMP) ## build the agent's image and run it beside an application (root; buildah, podman, runc, debootstrap)
 	@$(BIN)/python -m pytest tests/deploy -m container $(ARGS)
 
-test-thorough: $(STAMP) ## run what maintainers need besides: sanitizers, deliberate bugs, more histories, names of tests
+test-thorough: $(STAMP) ## run what maintainers need besides: sanitizers, deliberate bugs, more histories and kills, names of tests
 	@$(BIN)/python -m pytest -m thorough -n $(JOBS) $(ARGS)
 
 peers: $(STAMP) ## build s2-cli, and a real s2-lite with it, for tests and benchmarks: once, in ~/.cache (needs cargo)

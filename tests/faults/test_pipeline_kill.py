@@ -1,5 +1,5 @@
-"""SIGKILL of the pipeline, of Spark's processes and of the store, while lines come in: each line is
-in bronze and in silver once (A1, A2, A3, D2).
+"""SIGKILL of the pipeline, of Spark's processes and of the store, while lines come in: each line of
+the files is in bronze and in silver once (A1, A2, A3, D2).
 
 Real processes: an agent, a receiver with the store, a pipeline that follows its face.
 """
@@ -8,8 +8,7 @@ import os
 import random
 import signal
 import time
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,20 +17,45 @@ import pytest
 from bench.processes import free_port
 from logdrive.host import faults
 from logdrive.pipeline.audit.audit import audit
-from logdrive.pipeline.bronze.rebuild import source_pieces
-from logdrive.pipeline.bronze.tables import open_tables
-from logdrive.pipeline.silver.balance import row_tables, silver_balance
-from logdrive.pipeline.silver.schema import silver_directory
+from logdrive.pipeline.silver.balance import silver_balance
+from tests.faults.access_writer import ACCESS_RULES, AccessWriter, silver_rows
 from tests.faults.table_readers import Watch
-from tests.faults.test_sigkill import Writer
 from tests.support.installation import STREAM, Installation, Process
+from tests.support.table_files import bronze_rows, rebuild_files, rows_in_silver
 
 pytestmark = pytest.mark.process
 
-KILLS = int(os.environ.pop("LOGDRIVE_KILLS", "6"))  # the programs take it for a setting
-"""Random kills of a test; more of them for those who want more."""
+FEW, MANY = 6, 30
+KILLS = pytest.mark.parametrize(
+    "kills",
+    [FEW, pytest.param(MANY, marks=[pytest.mark.thorough, pytest.mark.timeout(900)])],
+)
+"""How often a test kills something: for everyone, and in `make test-thorough`."""
 _POINTS = [point for point in faults.POINTS if point.startswith("pipeline.commit.")]
 """Silver's own are passed in tests/logdrive/pipeline/silver/test_kill.py."""
+_TURNS = (
+    "pipeline",
+    "store",
+    "store.commit.after_write",
+    "pipeline",
+    "store.commit.after_sync",
+    "store",
+    "pipeline.commit.between",
+)
+"""What is killed in turn: a program at any moment, or at a fault point."""
+_SPARKS_TURNS = (
+    "worker_daemon",
+    "store",
+    "java",
+    "store.commit.after_write",
+    "worker_daemon",
+    "pipeline.commit.between",
+    "store",
+    "worker_daemon",
+    "store.commit.after_sync",
+    "pipeline",
+)
+"""The same, and processes of Spark, by what is in their command lines."""
 
 
 class Following(Installation):
@@ -47,7 +71,7 @@ class Following(Installation):
         self.tables = root / "tables"
         (root / "pipeline.toml").write_text(
             f'[pipeline]\nfrom = "pravega://127.0.0.1:{face}/{STREAM}"\nto = "{self.tables}"\n'
-            f"max_bytes_per_batch = 1048576\n[spark]\n{spark}\n"
+            f"max_bytes_per_batch = 1048576\n[spark]\n{spark}\n{ACCESS_RULES}"
         )
 
     def pipeline(self, fault: str = "", *more: str) -> Process:
@@ -64,7 +88,9 @@ class Following(Installation):
         self._processes.append(process)
         return process
 
-    def settle(self, writer: Writer, receiver: Process, agent: Process, pipeline: Process) -> None:
+    def settle(
+        self, writer: AccessWriter, receiver: Process, agent: Process, pipeline: Process
+    ) -> None:
         """Let everything arrive, end all processes, and judge."""
         pipeline.kill()
         assert agent.terminate(90) == 0, agent.said()
@@ -73,31 +99,19 @@ class Following(Installation):
         assert receiver.terminate() == 0, receiver.said()
         self._judge(writer)
 
-    def _judge(self, writer: Writer) -> None:
-        verdict = audit(str(self.tables))
+    def _judge(self, writer: AccessWriter) -> None:
+        """Compare bronze, and silver's rows by their coordinates and by columns, with the files."""
+        tables = str(self.tables)
+        verdict = audit(tables)
         assert verdict.complete, verdict
-        names = [source.source for source in verdict.by_source]
-        files = {b"".join(data for _, data in self._pieces(name)) for name in names}
-        assert files == writer.contents()
-        assert len(names) == len(writer.contents()), "a file is there under two names"
-        assert self._silver_rows() == self._bronze_rows()
-        balance = silver_balance(str(self.tables))
+        for rows in (bronze_rows(tables), rows_in_silver(tables)):
+            files = list(rebuild_files(rows).values())
+            assert {b"".join(data for _, data in pieces) for pieces in files} == writer.contents()
+            assert len(files) == len(writer.contents()), "a file is there under two names"
+        assert silver_rows(tables) == writer.rows
+        balance = silver_balance(tables)
         assert balance is not None
         assert balance.adds_up
-
-    def _pieces(self, source: str) -> Iterator[tuple[int, bytes]]:
-        return source_pieces(str(self.tables), source)
-
-    def _bronze_rows(self) -> Counter[tuple[int, int]]:
-        rows = open_tables(str(self.tables))[0].read_rows(["batch", "ordinal"])
-        return Counter(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True))
-
-    def _silver_rows(self) -> Counter[tuple[int, int]]:
-        found: Counter[tuple[int, int]] = Counter()
-        for table in row_tables(silver_directory(str(self.tables))).values():
-            rows = table.read_rows(["batch", "ordinal"])
-            found.update(zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True))
-        return found
 
 
 @pytest.fixture
@@ -120,69 +134,94 @@ def _installed(root: Path, certificates: Path, spark: str) -> Iterator[Following
     installation.close()
 
 
-def _write_until(writer: Writer, seconds: float) -> None:
+def _write_until(writer: AccessWriter, seconds: float) -> None:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         writer.write(300)
         time.sleep(0.03)
 
 
+def _write_slowly(writer: AccessWriter) -> None:
+    """Write a little, for as long as something takes that may be a start of Spark."""
+    writer.write(100)
+    time.sleep(0.1)
+
+
 def _commits(system: Following) -> int:
     return len(list((system.tables / "bronze" / "batches" / "_delta_log").glob("*.json")))
 
 
-def _await_commit(system: Following, writer: Writer, pipeline: Process) -> None:
+def _await_commit(system: Following, writer: AccessWriter, pipeline: Process) -> None:
     """Write until the pipeline has made a commit."""
     before, until = _commits(system), time.monotonic() + 120
     while _commits(system) == before:
         assert time.monotonic() < until, pipeline.said()
         assert pipeline.running(), pipeline.said()
-        _write_until(writer, 0.1)
+        _write_slowly(writer)
+
+
+def _await_death(writer: AccessWriter, process: Process, point: str) -> None:
+    """Write until *process* has reached its fault point."""
+    until = time.monotonic() + 120
+    while process.running() and time.monotonic() < until:
+        _write_slowly(writer)
+    assert process.wait(1) == -signal.SIGKILL, f"{point} was not reached:\n{process.said()}"
+
+
+def _kill(
+    writer: AccessWriter, process: Process, start: Callable[[str], Process], turn: str
+) -> Process:
+    """Kill *process*, and its successor at the fault point *turn*, if it is one.
+
+    Returns the process that goes on.
+    """
+    process.kill()
+    if turn in faults.POINTS:
+        _await_death(writer, start(f"{turn}:2"), turn)
+    return start("")
 
 
 @pytest.mark.parametrize("point", _POINTS)
 def test_the_pipeline_killed_at_a_fault_point__A1_A2(system: Following, point: str) -> None:
-    writer = Writer(system.logs, 1)
+    writer = AccessWriter(system.logs, 1)
     writer.write(1000)
     receiver, agent, pipeline = (
         system.receiver(),
         system.agent(),
         system.pipeline(fault=f"{point}:2"),
     )
-    until = time.monotonic() + 60
-    while pipeline.running() and time.monotonic() < until:
-        _write_until(writer, 0.2)
-    assert pipeline.wait(1) == -signal.SIGKILL, f"{point} was not reached:\n{pipeline.said()}"
+    _await_death(writer, pipeline, point)
     system.settle(writer, receiver, agent, system.pipeline())
 
 
-def test_random_kills_of_pipeline_and_store__A1_A2_A3(system: Following) -> None:
+@KILLS
+def test_random_kills_of_pipeline_and_store__A1_A2_A3(system: Following, kills: int) -> None:
     """Readers of the tables see whole batches, and the same rows, while all of that goes on."""
-    pick, writer = random.Random(17), Writer(system.logs, 2)
+    pick, writer = random.Random(17), AccessWriter(system.logs, 2)
     watch = Watch(system.tables)
     receiver, agent, pipeline = system.receiver(), system.agent(), system.pipeline()
-    for kill in range(KILLS):
+    for kill in range(kills):
         if kill % 2:  # otherwise it may be killed before it has made any
             _await_commit(system, writer, pipeline)
         _write_until(writer, pick.uniform(0.1, 1.0))
         watch.look()  # while it writes
-        if pick.random() < 0.3:
-            receiver.kill()
-            receiver = system.receiver()
+        turn = _TURNS[kill % len(_TURNS)]
+        if turn.startswith("store"):
+            receiver = _kill(writer, receiver, system.receiver, turn)
         else:
-            pipeline.kill()
+            pipeline = _kill(writer, pipeline, system.pipeline, turn)
             watch.look()
-            pipeline = system.pipeline()
-    assert len(watch.seen) > KILLS // 3
+    assert len(watch.seen) > kills // 3
     system.settle(writer, receiver, agent, pipeline)
     watch.look()
 
 
+@KILLS
 def test_random_kills_of_a_backfill_and_of_the_pipeline_beside_it__A1_A2_A3(
-    system: Following,
+    system: Following, kills: int
 ) -> None:
     """The tables begin amid what is sent; no source is ever said to have lost anything."""
-    pick, writer = random.Random(19), Writer(system.logs, 4)
+    pick, writer = random.Random(19), AccessWriter(system.logs, 4)
     writer.write(40_000)
     receiver, agent = system.receiver(), system.agent()
     system.await_acknowledged(sum(map(len, writer.contents())))
@@ -193,7 +232,7 @@ def test_random_kills_of_a_backfill_and_of_the_pipeline_beside_it__A1_A2_A3(
         _await_commit(system, writer, pipeline)
     assert audit(str(system.tables)).begins
     backfill = system.backfill()
-    for kill in range(KILLS):
+    for kill in range(kills):
         _write_until(writer, pick.uniform(0.5, 2.5))
         if kill % 2:
             pipeline.kill()
@@ -209,25 +248,24 @@ def test_random_kills_of_a_backfill_and_of_the_pipeline_beside_it__A1_A2_A3(
 
 @pytest.mark.cluster
 @pytest.mark.spark
+@pytest.mark.timeout(900)
 def test_random_kills_of_sparks_processes_and_the_store__A1_A2_A3(
     spark_system: Following,
 ) -> None:
-    pick, writer = random.Random(18), Writer(spark_system.logs, 3)
+    pick, writer = random.Random(18), AccessWriter(spark_system.logs, 3)
     receiver, agent = spark_system.receiver(), spark_system.agent()
     pipeline = spark_system.pipeline()
-    targets = [name for _ in range(KILLS) for name in ("worker", "store", "java", "driver")]
-    for target in targets[: max(4, KILLS - 2)]:
+    for kill in range(MANY):
         _await_commit(spark_system, writer, pipeline)
         _write_until(writer, pick.uniform(0.1, 0.6))
-        if target == "store":
-            receiver.kill()
-            receiver = spark_system.receiver()
-        elif target == "driver":
-            pipeline.kill()
-            pipeline = spark_system.pipeline()
+        turn = _SPARKS_TURNS[kill % len(_SPARKS_TURNS)]
+        if turn.startswith("store"):
+            receiver = _kill(writer, receiver, spark_system.receiver, turn)
+        elif turn.startswith("pipeline"):
+            pipeline = _kill(writer, pipeline, spark_system.pipeline, turn)
         else:
-            _kill_one(pipeline.pid, b"java" if target == "java" else b"worker_daemon", pick)
-            if target == "java":  # the driver ends with it, or starts another
+            _kill_one(pipeline.pid, turn.encode(), pick)
+            if turn == "java":  # the driver ends with it, or starts another
                 _write_until(writer, 1.0)
         if not pipeline.running():
             pipeline = spark_system.pipeline()
@@ -235,11 +273,13 @@ def test_random_kills_of_sparks_processes_and_the_store__A1_A2_A3(
 
 
 def _kill_one(root: int, what: bytes, pick: random.Random) -> None:
-    """Kill one of the descendants of *root* whose command line has *what*, if there is any."""
-    found = [pid for pid in _descendants(root) if what in _command(pid)]
-    if found:
-        with suppress(ProcessLookupError):
-            os.kill(pick.choice(found), signal.SIGKILL)
+    """Kill one of the descendants of *root* whose command line has *what*, once there is one."""
+    until = time.monotonic() + 60
+    while not (found := [pid for pid in _descendants(root) if what in _command(pid)]):
+        assert time.monotonic() < until, f"there is no {what.decode()}"
+        time.sleep(0.1)
+    with suppress(ProcessLookupError):
+        os.kill(pick.choice(found), signal.SIGKILL)
 
 
 def _descendants(root: int) -> list[int]:
