@@ -93,3 +93,14 @@ class _LabelCodes:
     def value(self, row: int) -> str | None:
         code = self.codes[row]
         return None if code == _NULL else self._values[code]
+
+
+def even_parts(files: Sequence[BronzeFile], count: int) -> list[tuple[BronzeFile, ...]]:
+    """Return *files* in at most *count* parts of about the same size; none is empty."""
+    parts: list[list[BronzeFile]] = [[] for _ in range(min(count, len(files)))]
+    sizes = [0] * len(parts)
+    for file in sorted(files, key=lambda one: one.size, reverse=True):
+        least = sizes.index(min(sizes))
+        parts[least].append(file)
+        sizes[least] += file.size
+    return [tuple(part) for part in parts]

@@ -37,7 +37,7 @@ from logdrive.pipeline.silver.decisions import (
 from logdrive.pipeline.silver.format_tables import FormatTables, require_variant_writer
 from logdrive.pipeline.silver.parse import FormatReason, SilverTask, parse_files
 from logdrive.pipeline.silver.resends import Resends
-from logdrive.pipeline.silver.runs import NO_ROWS, BronzeFile
+from logdrive.pipeline.silver.runs import NO_ROWS, BronzeFile, even_parts
 from logdrive.pipeline.silver.scan import SourceScan
 from logdrive.pipeline.silver.schema import (
     DUPLICATES,
@@ -301,7 +301,7 @@ class Silver:
         variants = self._format_tables.variant_tables([one.table for one in kinds], self._config)
         items = [
             SilverTask(self._place, part, decisions, self._compression, label, variants)
-            for part in _parts(files, tasks.slots)
+            for part in even_parts(files, tasks.slots)
         ]
         made: dict[str, list[AddedFile]] = {}
         reasons = Counter[FormatReason]()
@@ -376,17 +376,6 @@ class Silver:
             self._upkeeps[table.path] = TableUpkeep(table, self._executor)
         if self._upkeeps[table.path].after_commit() and table.path == self._sent_path:
             self._sent.replace_files(self._sent_files())
-
-
-def _parts(files: Sequence[BronzeFile], count: int) -> list[tuple[BronzeFile, ...]]:
-    """Return *files* in at most *count* parts of about the same size; none is empty."""
-    parts: list[list[BronzeFile]] = [[] for _ in range(min(count, len(files)))]
-    sizes = [0] * len(parts)
-    for file in sorted(files, key=lambda one: one.size, reverse=True):
-        least = sizes.index(min(sizes))
-        parts[least].append(file)
-        sizes[least] += file.size
-    return [tuple(part) for part in parts]
 
 
 def _counts(chunk: BronzeChunk, written: _Written, seconds: float) -> StepCounts:
