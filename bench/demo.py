@@ -10,7 +10,7 @@ import orjson
 from bench.commands import output_of
 from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
-from bench.tables.fill import missing_spark
+from bench.tables.silver import missing_tables
 
 
 def _work(setting: Setting) -> Path:
@@ -33,7 +33,7 @@ BENCHMARKS = (
         "demo",
         "logdrive demo --no-system-logs, from start to end",
         _run,
-        missing_spark,
+        missing_tables,
         finish=lambda setting: shutil.rmtree(_work(setting), ignore_errors=True),
     ),
 )

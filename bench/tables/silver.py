@@ -10,14 +10,16 @@ from bench.measure import Benchmark, Sample, Setting
 from bench.processes import BenchmarkError
 from bench.tables.decode import packed_batches
 from logdrive.packs.pack import PackCodec
+from logdrive.pipeline.tables.installed import TABLES_PACKAGES
 
 _SEGMENT = "bench/nginx/0.#epoch.0"
 _CORES = 2
 _TAKE = 64 << 20  # bytes of lines in one file of bronze
 
 
-def _missing() -> str | None:
-    absent = [name for name in ("pyarrow", "deltalake") if find_spec(name) is None]
+def missing_tables() -> str | None:
+    """Return what this machine lacks for tables, and how to install that."""
+    absent = [name for name in TABLES_PACKAGES if find_spec(name) is None]
     return f"no {', '.join(absent)} here: pip install 'logdrive[tables]'" if absent else None
 
 
@@ -85,7 +87,7 @@ BENCHMARKS = (
         "silver.access",
         "Silver, two threads: bronze's files of access logs → columns (snappy), committed",
         _fill_silver,
-        missing=_missing,
+        missing=missing_tables,
         prepare=_fill_bronze,
         finish=lambda setting: shutil.rmtree(_tables(setting), ignore_errors=True),
     ),

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -265,6 +265,7 @@ def _fill(
     tables: "Silver", stop: threading.Event, follow_seconds: float | None, *, as_json: bool
 ) -> None:
     from logdrive.pipeline.silver.fill import fill_silver
+    from logdrive.pipeline.tasks import StoppedError, stopping_on
 
     started, follows = time.monotonic(), follow_seconds is not None
     with (
@@ -272,7 +273,10 @@ def _fill(
         _quarantine_lines() as tell_reasons,
         show_amount("silver", "bytes", quiet=as_json or follows) as tell,
     ):
-        waiting = None if follows else tables.count_waiting()
+        waiting = None
+        if not follows:
+            with stopping_on(stop), suppress(StoppedError):
+                waiting = tables.count_waiting()
         if waiting:
             tell(0, waiting)
 

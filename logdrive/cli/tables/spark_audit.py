@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,32 +39,47 @@ def audit_with_spark(directory: str, master: str | None, *, full: bool) -> "Verd
     with ExitStack() as held:
         # spark-submit has opened the file of its JVM's messages
         log = None if is_submitted() else held.enter_context(open_spark_log(directory))
+        place = None if log is None else log.path
 
         def start() -> Any:
             with show_spark_start():
-                opened = open_spark_session("logdrive audit", master=master, log=log)
+                opened = open_spark_session("logdrive audit", master=master, log=place)
                 return held.enter_context(opened)
 
         def read(spark: Any) -> "Verdict":
-            with convert_spark_failures(log):
+            with convert_spark_failures(place):
                 return audit(directory, functools.partial(SparkEngine, spark, full=full), full=full)
+
+        def tell(error: BaseException, _: float) -> None:
+            if log is not None:
+                log.is_named = True
+            print_error(f"{error}; trying once more")
 
         twice = retry_blocking(
             SparkStartError,
             sleep=time.sleep,
             wait=wait_fixed(_WAIT_SECONDS),
             give_up=lambda attempts: attempts == _ATTEMPTS,
-            on_failure=lambda error, _: print_error(f"{error}; trying once more"),
+            on_failure=tell,
         )
         return twice(read, twice(start))
 
 
+@dataclass(slots=True)
+class SparkLog:
+    """A file that Spark's messages are appended to."""
+
+    path: Path
+    is_named: bool = False
+    """Whether a message has named it, so that it must stay."""
+
+
 @contextmanager
-def open_spark_log(directory: str) -> Iterator[Path]:
-    """Yield the file that Spark's messages are appended to: spark.log in *directory*.
+def open_spark_log(directory: str) -> Iterator[SparkLog]:
+    """Yield spark.log in *directory*.
 
     Where that can't be written, as by a user who may only read the tables, it is a new file among
-    the temporary ones, which stays if the context fails. Raises OSError.
+    the temporary ones, which stays if it was named, or the context fails. Raises OSError.
     """
     log = Path(directory, "spark.log")
     try:
@@ -72,7 +88,9 @@ def open_spark_log(directory: str) -> Iterator[Path]:
         descriptor, name = tempfile.mkstemp(prefix="logdrive-spark-", suffix=".log")
         os.close(descriptor)
     else:
-        yield log
+        yield SparkLog(log)
         return
-    yield Path(name)
-    os.unlink(name)
+    temporary = SparkLog(Path(name))
+    yield temporary
+    if not temporary.is_named:
+        os.unlink(name)

@@ -45,10 +45,11 @@ class Head(NamedTuple):
 def heads_from_table(table: pa.Table) -> list[Head]:
     """Return the rows of *table*, a part of `batches` with the columns of `Head`.
 
-    Of headers that only say what came next there are two for each source and its names: the one
-    that was received first, and one for all that followed. That has the place, the time and the
-    position of the last of them, the sum of their rows, and their intervals, those that touch put
-    together. It makes no difference to `audit_sources`.
+    Most headers say only that the next bytes of a file came. All of these that have the same
+    source, host, path, origin and resend become two heads: the first that was received, and one for
+    all later ones. It has the segment, offset and time of the last, the highest position, the sum
+    of the rows, and all intervals, those that touch put together. `audit_sources` judges both forms
+    alike.
     """
     usual = _usual(table)
     rest = heads_by_row(table.filter(pc.invert(usual)))

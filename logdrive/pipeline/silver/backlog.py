@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from logdrive.errors import StorageError
 from logdrive.pipeline.tables.delta import AppendTable
+from logdrive.pipeline.tasks import check_stop
 
 _VERSIONS = 500  # limit on versions that are looked at for one step
+_COUNTED = 50_000  # limit on versions that are looked at for how much waits: 20 µs each
 NOTHING = -1
 """The version before the first."""
 
@@ -60,16 +62,24 @@ def next_chunk(events: AppendTable, at: BronzePosition, limit: int) -> BronzeChu
     return BronzeChunk(tuple(files), BronzePosition(done)) if done > at.done else None
 
 
-def count_waiting(events: AppendTable, at: BronzePosition) -> int:
+def count_waiting(events: AppendTable, at: BronzePosition) -> int | None:
     """Return how many bytes the files behind *at* have, by the log: what all steps read together.
 
-    Raises as `next_chunk`.
+    None if that many versions wait that the count would take longer than a second or two. Raises as
+    `next_chunk`, and `StoppedError`.
     """
+    done = at.done if at.filling is None else at.filling
+    if events.version - done > _COUNTED:
+        return None
     if at.filling is None and at.done == NOTHING and not _has_past(events):
         return sum(file.size for file in events.live_files())
-    done = at.done if at.filling is None else at.filling
-    behind = sum(file.size for _, added in events.added_since(done) for file in added)
-    return behind + sum(size for _, size in at.rest)
+    waiting = sum(size for _, size in at.rest)
+    while done < events.version:
+        check_stop()
+        upto = min(done + _VERSIONS, events.version)
+        waiting += sum(file.size for _, added in events.added_since(done, upto) for file in added)
+        done = upto
+    return waiting
 
 
 def _part_of_fill(at: BronzePosition, version: int, limit: int) -> BronzeChunk:

@@ -209,8 +209,11 @@ class Silver:
         events, _ = open_tables(self._directory)
         return any(added for _, added in events.added_since(self.position.done))
 
-    def count_waiting(self) -> int:
-        """Return how many bytes of bronze's files are still to be read. Raises `StorageError`."""
+    def count_waiting(self) -> int | None:
+        """Return how many bytes of bronze's files are still to be read; None if it takes long.
+
+        Raises `StorageError` and `StoppedError`.
+        """
         return count_waiting(self._open_bronze()[0], self.position)
 
     def _open_bronze(self) -> tuple[AppendTable, AppendTable]:

@@ -87,12 +87,15 @@ def test_where_the_tables_are_only_read_the_log_is_a_temporary_file_that_stays_i
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "tables" / "spark.log").mkdir(parents=True)  # can't be written, by root either
     with open_spark_log(str(tmp_path / "tables")) as unneeded:
-        assert unneeded.parent == tmp_path
-        assert unneeded.is_file()
-    assert not unneeded.exists()
+        assert unneeded.path.parent == tmp_path
+        assert unneeded.path.is_file()
+    assert not unneeded.path.exists()
+    with open_spark_log(str(tmp_path / "tables")) as tried_again:
+        tried_again.is_named = True
+    assert tried_again.path.is_file()
     with (
         pytest.raises(SparkStartError),
         open_spark_log(str(tmp_path / "tables")) as named,
     ):
-        raise SparkStartError(f"see {named}")
-    assert named.is_file()
+        raise SparkStartError(f"see {named.path}")
+    assert named.path.is_file()

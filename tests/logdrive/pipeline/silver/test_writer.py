@@ -224,7 +224,7 @@ def test_what_waits_is_what_the_steps_then_read(tmp_path: Path, has_past: bool) 
     steps = 0
     with silver_of(tmp_path, SilverConfig(max_bytes_per_step=1)) as tables:
         waiting = tables.count_waiting()
-        assert waiting > 0
+        assert waiting
         while (step := tables.next_step()) is not None:
             steps += 1
             waiting -= step.bytes
@@ -232,7 +232,7 @@ def test_what_waits_is_what_the_steps_then_read(tmp_path: Path, has_past: bool) 
             if steps == 1:  # bronze grows amid the fill
                 grow(tmp_path, segment, 4)
                 waiting = tables.count_waiting()
-                assert waiting > 0
+                assert waiting
     assert steps > 2
     assert waiting == 0
 
