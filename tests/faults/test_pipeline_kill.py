@@ -26,11 +26,13 @@ from tests.support.table_files import bronze_rows, rebuild_files, rows_in_silver
 pytestmark = pytest.mark.process
 
 FEW, MANY = 6, 30
+_TIME_FOR_MANY = pytest.mark.timeout(MANY * 60)  # seconds: ample, also on a slow machine
 KILLS = pytest.mark.parametrize(
-    "kills",
-    [FEW, pytest.param(MANY, marks=[pytest.mark.thorough, pytest.mark.timeout(900)])],
+    "kills", [FEW, pytest.param(MANY, marks=[pytest.mark.thorough, _TIME_FOR_MANY])]
 )
 """How often a test kills something: for everyone, and in `make test-thorough`."""
+_LINES_A_KILL = 30_000
+"""What a backfill finds for each time that it is killed: two or three micro-batches."""
 _POINTS = [point for point in faults.POINTS if point.startswith("pipeline.commit.")]
 """Silver's own are passed in tests/logdrive/pipeline/silver/test_kill.py."""
 _TURNS = (
@@ -160,6 +162,16 @@ def _await_commit(system: Following, writer: AccessWriter, pipeline: Process) ->
         _write_slowly(writer)
 
 
+def _await_fill(writer: AccessWriter, backfill: Process) -> None:
+    """Write until the backfill has made a commit, unless it has found nothing to fill."""
+    until = time.monotonic() + 120
+    while backfill.running() and "committed so far" not in backfill.said():
+        assert time.monotonic() < until, backfill.said()
+        writer.write(30)
+        time.sleep(0.01)  # it takes 0.1 s for the next one
+    assert backfill.running() or backfill.wait(1) == 0, backfill.said()
+
+
 def _await_death(writer: AccessWriter, process: Process, point: str) -> None:
     """Write until *process* has reached its fault point."""
     until = time.monotonic() + 120
@@ -220,9 +232,12 @@ def test_random_kills_of_pipeline_and_store__A1_A2_A3(system: Following, kills: 
 def test_random_kills_of_a_backfill_and_of_the_pipeline_beside_it__A1_A2_A3(
     system: Following, kills: int
 ) -> None:
-    """The tables begin amid what is sent; no source is ever said to have lost anything."""
+    """The tables begin amid what is sent; no source is ever said to have lost anything.
+
+    Each turn kills the backfill amid its work, and the pipeline a moment before or after that.
+    """
     pick, writer = random.Random(19), AccessWriter(system.logs, 4)
-    writer.write(40_000)
+    writer.write(_LINES_A_KILL * kills // 2)
     receiver, agent = system.receiver(), system.agent()
     system.await_acknowledged(sum(map(len, writer.contents())))
     _write_until(writer, 1.0)
@@ -231,24 +246,35 @@ def test_random_kills_of_a_backfill_and_of_the_pipeline_beside_it__A1_A2_A3(
     for _ in range(2):  # the first one makes the table
         _await_commit(system, writer, pipeline)
     assert audit(str(system.tables)).begins
-    backfill = system.backfill()
-    for kill in range(kills):
-        _write_until(writer, pick.uniform(0.5, 2.5))
-        if kill % 2:
-            pipeline.kill()
-            pipeline = system.pipeline("", *begun)
-        else:
+    amid = 0  # how many backfills were killed that had begun and not ended
+    for turn in range(kills // 2):
+        _write_until(writer, pick.uniform(0.1, 1.0))
+        backfill = system.backfill()
+        _await_fill(writer, backfill)
+        time.sleep(pick.uniform(0, 0.1))
+        if turn % 2:
+            amid += backfill.running()
             backfill.kill()
-            backfill = system.backfill()
-        verdict = audit(str(system.tables))
+            _await_commit(system, writer, pipeline)  # which goes on
+            pipeline.kill()
+        else:
+            assert pipeline.running(), pipeline.said()
+            pipeline.kill()
+            time.sleep(pick.uniform(0, 0.1))  # the backfill goes on
+            amid += backfill.running()
+            backfill.kill()
+        verdict = audit(str(system.tables))  # of what both have left
         assert (verdict.lost_bytes, verdict.duplicate_events, verdict.faults) == (0, 0, [])
-    assert backfill.wait(60) == 0, backfill.said()
+        pipeline = system.pipeline("", *begun)
+    assert amid > kills // 4, f"only {amid} of {kills // 2} kills met a backfill amid its work"
+    backfill = system.backfill()
+    assert backfill.wait(120) == 0, backfill.said()
     system.settle(writer, receiver, agent, pipeline)
 
 
 @pytest.mark.cluster
 @pytest.mark.spark
-@pytest.mark.timeout(900)
+@_TIME_FOR_MANY
 def test_random_kills_of_sparks_processes_and_the_store__A1_A2_A3(
     spark_system: Following,
 ) -> None:
@@ -264,7 +290,7 @@ def test_random_kills_of_sparks_processes_and_the_store__A1_A2_A3(
         elif turn.startswith("pipeline"):
             pipeline = _kill(writer, pipeline, spark_system.pipeline, turn)
         else:
-            _kill_one(pipeline.pid, turn.encode(), pick)
+            _kill_one(pipeline, turn.encode(), pick)
             if turn == "java":  # the driver ends with it, or starts another
                 _write_until(writer, 1.0)
         if not pipeline.running():
@@ -272,11 +298,12 @@ def test_random_kills_of_sparks_processes_and_the_store__A1_A2_A3(
     spark_system.settle(writer, receiver, agent, pipeline)
 
 
-def _kill_one(root: int, what: bytes, pick: random.Random) -> None:
-    """Kill one of the descendants of *root* whose command line has *what*, once there is one."""
-    until = time.monotonic() + 60
-    while not (found := [pid for pid in _descendants(root) if what in _command(pid)]):
-        assert time.monotonic() < until, f"there is no {what.decode()}"
+def _kill_one(pipeline: Process, what: bytes, pick: random.Random) -> None:
+    """Kill a process below *pipeline* whose command line has *what*, once there is one."""
+    until = time.monotonic() + 120
+    while not (found := [pid for pid in _descendants(pipeline.pid) if what in _command(pid)]):
+        assert pipeline.running(), f"the pipeline has ended:\n{pipeline.said()}"
+        assert time.monotonic() < until, f"there is no {what.decode()}:\n{pipeline.said()}"
         time.sleep(0.1)
     with suppress(ProcessLookupError):
         os.kill(pick.choice(found), signal.SIGKILL)
