@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -34,7 +34,7 @@ from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.failures import MissingFileError, name_read
 from logdrive.pipeline.tables.files import DEFAULT_COMPRESSION, write_file
 from logdrive.pipeline.tables.lock import make_and_lock_tables
-from logdrive.pipeline.tables.open_table import create_table
+from logdrive.pipeline.tables.open_table import create_table, open_table_as_it_is
 from logdrive.pipeline.tables.upkeep import TableUpkeep
 from logdrive.pipeline.tasks import check_stop
 
@@ -57,6 +57,15 @@ class GoldStep:
     """Time that it took."""
 
 
+@dataclass(frozen=True, slots=True)
+class _NewFile:
+    """A file that is to be added to a table."""
+
+    table: str  # its path
+    version: int  # of the table when the file was written
+    name: str
+
+
 class Gold:
     """The gold tables of one directory, locked for writing inside the context."""
 
@@ -73,6 +82,8 @@ class Gold:
         # by name of the table; does its work in a thread inside the context
         self._upkeeps: dict[str, TableUpkeep] = {}
         self._executor: Executor
+        # the file that was written last, until its commit is made
+        self._uncommitted: _NewFile | None = None
 
     def __enter__(self) -> Self:
         """Take the lock and open the tables.
@@ -100,6 +111,7 @@ class Gold:
         trace: TracebackType | None,
     ) -> None:
         try:
+            self._remove_uncommitted()
             for upkeep in self._upkeeps.values():
                 if error is None:
                     upkeep.finish()
@@ -123,6 +135,7 @@ class Gold:
         """
         for upkeep in self._upkeeps.values():
             upkeep.abandon()
+        self._remove_uncommitted()
         self._upkeeps = {}
         self._tables = {
             name: create_table(os.path.join(self._place, name), schema)
@@ -185,6 +198,8 @@ class Gold:
     ) -> None:
         table = self._tables[name]
         file = write_file(table.path, rows, self._compression)
+        if file is not None:
+            self._uncommitted = _NewFile(table.path, table.version, file.name)
         faults.reach("pipeline.gold.before_commit")
         # also without rows: the marks say that these versions were counted
         table.add_files(
@@ -193,8 +208,19 @@ class Gold:
             {_IDS: dict(ids)},
             {_mark(part.table): part.version for part in parts},
         )
+        self._uncommitted = None
         self._upkeeps[name].after_commit()
         faults.reach("pipeline.gold.after_commit")
+
+    def _remove_uncommitted(self) -> None:
+        """Remove the file of a commit that failed, unless it was made all the same."""
+        if self._uncommitted is None:
+            return
+        new, self._uncommitted = self._uncommitted, None
+        with suppress(OSError, StorageError):  # the upkeep removes it later
+            added = open_table_as_it_is(new.table).added_since(new.version)
+            if all(file.name != new.name for _, files in added for file in files):
+                os.unlink(os.path.join(new.table, new.name))
 
 
 def _mark(table: str) -> str:

@@ -2,7 +2,7 @@
 
 import errno
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +10,12 @@ import pytest
 from logdrive.host.disk import SystemDisk
 from logdrive.pipeline import steps
 from logdrive.pipeline.gold.fill import LOOK_SECONDS, GoldFollower, fill_gold
+from logdrive.pipeline.gold.schema import GOLD_SCHEMAS
 from logdrive.pipeline.gold.writer import Gold
-from logdrive.pipeline.tables import delta_log
+from logdrive.pipeline.tables import delta, delta_log
 from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.failures import FullDiskError
+from logdrive.pipeline.tables.open_table import open_table_as_it_is
 from tests.logdrive.pipeline.gold.counted import check, count
 from tests.logdrive.pipeline.segments import Segment
 from tests.logdrive.pipeline.silver.filled import fill, grow, silver_rows
@@ -34,6 +36,11 @@ def disk(tmp_path: Path) -> Iterator[Tmpfs]:
 
 def gold_of(directory: Path) -> Gold:
     return Gold(str(directory), disk=SystemDisk())
+
+
+def files_in(directory: Path) -> set[Path]:
+    """Return the files of rows that gold has, in its tables or not."""
+    return set((directory / "gold").rglob("part-*.parquet"))
 
 
 def test_what_comes_fast_is_counted_now_and_then_and_all_of_it_at_the_end(tmp_path: Path) -> None:
@@ -89,6 +96,28 @@ def test_a_run_waits_for_room_for_gold_unless_it_is_to_end(disk: Tmpfs, once: bo
     check(disk.path)
 
 
+def test_a_step_that_failed_leaves_no_file_when_the_next_one_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grow(tmp_path, Segment(), 0)
+    fill(tmp_path)
+    left = [2]
+
+    def no_room_once(path: str, version: int, actions: Iterable[delta_log.Action]) -> None:
+        left[0] -= 1
+        if left[0] == 0:  # of the second table
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        delta_log.append_entry(path, version, actions)
+
+    with GoldFollower(str(tmp_path), NeverSet(), wait_for_room=True) as gold:
+        monkeypatch.setattr(delta, "append_entry", no_room_once)
+        gold.catch_up()
+        assert left[0] < 0
+        tables = [open_table_as_it_is(str(tmp_path / "gold" / name)) for name in GOLD_SCHEMAS]
+        assert files_in(tmp_path) == {Path(file) for table in tables for file in table.files}
+    check(tmp_path)
+
+
 def test_a_commit_for_which_there_is_no_room_is_tried_again_and_at_last_raised(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,6 +133,7 @@ def test_a_commit_for_which_there_is_no_room_is_tried_again_and_at_last_raised(
             gold.catch_up()
         assert stop.count == steps._FAILURES - 1
         monkeypatch.undo()
+    assert files_in(tmp_path) == set()
     count(tmp_path)
     check(tmp_path)
 
