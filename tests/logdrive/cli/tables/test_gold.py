@@ -1,8 +1,6 @@
 """`pipeline run --gold` as a user meets it."""
 
 import json
-import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +18,7 @@ from tests.logdrive.pipeline.gold.counted import check, total
 from tests.logdrive.pipeline.segments import STREAM, Segment
 from tests.logdrive.pipeline.silver.filled import bronze_rows, grow, silver_rows
 from tests.logdrive.pipeline.storing import store
-from tests.support.installation import command
+from tests.support.installation import Process
 
 
 def call(*arguments: object) -> Result:
@@ -129,12 +127,15 @@ def test_a_run_that_follows_counts_beside_the_stream_until_it_is_stopped(
         f'[pipeline]\nfrom = "{add()}"\nto = "{tables}"\n'
         "[silver]\nenabled = true\n[gold]\nenabled = true\n"
     )
-    process = subprocess.Popen(command("pipeline", "run", "--config", str(config)))
-    until = time.monotonic() + 60
-    while not (has_gold(str(tables)) and total(tables, MINUTES) == 97):
-        assert time.monotonic() < until
-        assert process.poll() is None
-        time.sleep(0.05)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(60) == 0
+    run = ["pipeline", "run", "--config", str(config)]
+    process = Process("pipeline", run, tmp_path / "pipeline.out")
+    try:
+        until = time.monotonic() + 60
+        while not (has_gold(str(tables)) and total(tables, MINUTES) == 97):
+            assert time.monotonic() < until, process.said()
+            assert process.running(), process.said()
+            time.sleep(0.05)
+        assert process.terminate(60) == 0, process.said()
+    finally:
+        process.kill()
     check(tables)
