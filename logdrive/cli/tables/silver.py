@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from logdrive.pipeline.silver.config import SilverConfig
     from logdrive.pipeline.silver.fill import SilverTotals
     from logdrive.pipeline.silver.parse import FormatReason
-    from logdrive.pipeline.silver.writer import Silver
+    from logdrive.pipeline.silver.writer import Silver, StepCounts
     from logdrive.pipeline.tasks import Tasks
 
 _config_option = click.option(
@@ -169,12 +169,11 @@ def follow_with_silver(
     totals = SilverTotals()
     with _quarantine_lines() as tell:
 
-        def on_step(so_far: "SilverTotals") -> None:
-            if so_far.last is not None:
-                totals.add_step(so_far.last)
-                metrics.note_silver_step(so_far.last.tables, so_far.last.seconds)
-                tell(so_far.last.reasons)
-                metrics.note_quarantined(so_far.last.reasons)
+        def on_step(step: "StepCounts") -> None:
+            totals.add_step(step)
+            metrics.note_silver_step(step.tables, step.seconds)
+            tell(step.reasons)
+            metrics.note_quarantined(step.reasons)
 
         with (
             _naming(path),

@@ -3,12 +3,11 @@
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from logdrive.host.disk import SystemDisk
+from logdrive.pipeline.follower import StepFollower
 from logdrive.pipeline.gold.backlog import silver_tables
 from logdrive.pipeline.gold.writer import Gold, GoldStep
 from logdrive.pipeline.steps import run_steps
@@ -77,7 +76,7 @@ class _WatchedGold:
         self.tables.reload_tables()
 
 
-class GoldFollower:
+class GoldFollower(StepFollower[GoldStep]):
     """Counts silver in gold beside a run that fills silver, in the same thread."""
 
     def __init__(
@@ -93,56 +92,32 @@ class GoldFollower:
         """*on_step* is called after each step; *now* tells the time in seconds. *wait_for_room* is
         that of `run_steps`.
         """
-        self._directory = directory
-        self._stop = stop
-        self._on_step = on_step
-        self._wait_for_room = wait_for_room
         self._now = now
-        self._gold = Gold(directory, disk=SystemDisk(), compression=compression)
-        self._held = ExitStack()
-        self._is_open = False
         # when gold last had all that silver had
         self._last = float("-inf")
         self.totals = GoldTotals()
         """What was counted so far."""
 
-    def __enter__(self) -> Self:
-        return self
+        def add_step(step: GoldStep) -> None:
+            self.totals.add_step(step)
+            on_step(step)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._held.__exit__(kind, error, trace)
+        super().__init__(
+            Gold(directory, disk=SystemDisk(), compression=compression),
+            stop,
+            add_step,
+            name="gold",
+            has_input=lambda: bool(silver_tables(directory)),
+            wait_for_room=wait_for_room,
+        )
 
     def catch_up_if_due(self) -> None:
-        """Do what `catch_up` does, unless that was less than `LOOK_SECONDS` ago."""
+        """Do what `catch_up` does, unless all was counted less than `LOOK_SECONDS` ago."""
         if self._now() - self._last >= LOOK_SECONDS:
             self.catch_up()
 
     def catch_up(self) -> None:
-        """Count all rows that silver has, unless the run is asked to stop.
-
-        Does nothing where there is no silver yet. Raises as `run_steps` does.
-        """
-        if self._stop.is_set():
-            return
-        if not self._is_open:
-            if not silver_tables(self._directory):
-                return
-            self._held.enter_context(self._gold)
-            self._is_open = True
-        run_steps(
-            self._gold,
-            self._stop,
-            self._add_step,
-            name="gold",
-            wait_for_room=self._wait_for_room,
-        )
-        self._last = self._now()
-
-    def _add_step(self, step: GoldStep) -> None:
-        self.totals.add_step(step)
-        self._on_step(step)
+        """Count all rows that silver has, unless the run is asked to stop."""
+        super().catch_up()
+        if self.is_open:
+            self._last = self._now()

@@ -2,14 +2,13 @@
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from logdrive.host.clock import SystemClock
 from logdrive.host.disk import SystemDisk
 from logdrive.pipeline.bronze.tables import has_tables
+from logdrive.pipeline.follower import StepFollower
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.writer import Silver, StepCounts
 from logdrive.pipeline.steps import run_steps
@@ -81,7 +80,7 @@ def fill_silver(
     return totals
 
 
-class SilverFollower:
+class SilverFollower(StepFollower[StepCounts]):
     """Fills silver after the commits of a run that fills bronze, in the thread that commits."""
 
     def __init__(
@@ -92,13 +91,10 @@ class SilverFollower:
         *,
         tasks: Tasks | None = None,
         compression: str = DEFAULT_COMPRESSION,
-        on_step: StepCallback = lambda _: None,
+        on_step: Callable[[StepCounts], object] = lambda _: None,
         wait_for_room: bool = False,
     ) -> None:
-        self._directory = directory
-        self._wait_for_room = wait_for_room
-        self._on_step = on_step
-        self._stop = stop
+        """*on_step* is called after each step; *wait_for_room* is that of `run_steps`."""
         self._silver = Silver(
             directory,
             config,
@@ -107,35 +103,16 @@ class SilverFollower:
             disk=SystemDisk(),
             compression=compression,
         )
-        self._held = ExitStack()
-        self._is_open = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._held.close()
+        super().__init__(
+            self._silver,
+            stop,
+            on_step,
+            name="silver",
+            has_input=lambda: has_tables(directory),
+            wait_for_room=wait_for_room,
+        )
 
     @property
     def waiting(self) -> int:
         """Versions of `bronze.events` that are not in silver yet, as it was seen last."""
         return self._silver.waiting
-
-    def catch_up(self) -> SilverTotals:
-        """Make all rows that bronze has rows of silver, unless the run is asked to stop.
-
-        Does nothing where there is no bronze yet. Raises as `fill_silver` does.
-        """
-        if not self._is_open:
-            if not has_tables(self._directory):
-                return SilverTotals()
-            self._held.enter_context(self._silver)
-            self._is_open = True
-        return fill_silver(
-            self._silver, self._stop, self._on_step, wait_for_room=self._wait_for_room
-        )

@@ -4,14 +4,16 @@ One process at a time fills them as it follows what they are made of. Bronze may
 beside it, by one more process; the two take turns at commits.
 """
 
+import errno
 import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Final
 
-from logdrive.errors import StorageError, os_error_text
+from logdrive.errors import MAKE_ROOM, StorageError, os_error_text
 from logdrive.host.disk import Disk
+from logdrive.pipeline.tables.failures import FullDiskError
 
 FOLLOW: Final = "lock"
 """The lock of the process that follows."""
@@ -56,7 +58,8 @@ def lock_tables(place: str, disk: Disk, name: str = FOLLOW) -> Iterator[None]:
 def make_and_lock_tables(place: str, disk: Disk, name: str = FOLLOW) -> Iterator[None]:
     """Make the directory *place* if it is missing, and keep others from filling tables in it.
 
-    Raises `StorageError` if another process fills them, or nothing can be written there.
+    Raises `StorageError` if another process fills them, or nothing can be written there:
+    `FullDiskError` if the disk is full.
     """
     with ExitStack() as held:
         try:
@@ -67,7 +70,10 @@ def make_and_lock_tables(place: str, disk: Disk, name: str = FOLLOW) -> Iterator
                 f"{place} is in use by {_HOLDERS[name]}: stop it before this"
             ) from error
         except OSError as error:
-            raise StorageError(f"{place} can't be written: {error}") from error
+            text = f"{place} can't be written: {error}"
+            if error.errno == errno.ENOSPC:
+                raise FullDiskError(f"{text}; {MAKE_ROOM}") from error
+            raise StorageError(text) from error
         yield
 
 

@@ -1,6 +1,7 @@
 """Gold beside a run that fills silver: now and then, through full disks, each row once."""
 
 import errno
+import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -89,6 +90,22 @@ def test_a_run_waits_for_room_for_gold_unless_it_is_to_end(disk: Tmpfs, once: bo
     with GoldFollower(str(disk.path), stop, wait_for_room=not once) as gold:
         if once:
             with pytest.raises((OSError, FullDiskError), match="No space left on device"):
+                gold.catch_up()
+            return
+        gold.catch_up()
+    assert stop.seconds == [1.0]
+    check(disk.path)
+
+
+@pytest.mark.parametrize(("left", "once"), [(0, False), (4096, False), (16384, False), (0, True)])
+def test_a_run_waits_for_room_to_make_gold_unless_it_is_to_end(
+    disk: Tmpfs, left: int, once: bool
+) -> None:
+    shutil.rmtree(disk.path / "gold")
+    stop = RoomIsMade(disk, left)
+    with GoldFollower(str(disk.path), stop, wait_for_room=not once) as gold:
+        if once:
+            with pytest.raises(FullDiskError, match=r"No space left on device.*; make room"):
                 gold.catch_up()
             return
         gold.catch_up()

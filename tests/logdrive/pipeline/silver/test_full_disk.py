@@ -10,7 +10,8 @@ from logdrive.errors import MAKE_ROOM, file_error_text
 from logdrive.pipeline import steps
 from logdrive.pipeline.metrics import RunMetrics
 from logdrive.pipeline.plan import Plan
-from logdrive.pipeline.silver.fill import fill_silver
+from logdrive.pipeline.silver.config import SilverConfig
+from logdrive.pipeline.silver.fill import SilverFollower, fill_silver
 from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.failures import FullDiskError
 from tests.logdrive.pipeline.segments import Segment
@@ -60,6 +61,21 @@ def test_a_run_waits_for_room_for_silver_unless_it_is_to_end(disk: Tmpfs, once: 
         catch_up()
     assert totals is not None
     assert totals.steps == 1
+    assert stop.seconds == [1.0]
+    assert silver_rows(disk.path) == bronze_rows(disk.path)
+
+
+@pytest.mark.parametrize(("left", "once"), [(0, False), (4096, False), (8192, False), (0, True)])
+def test_a_run_waits_for_room_to_make_silver_unless_it_is_to_end(
+    disk: Tmpfs, left: int, once: bool
+) -> None:
+    stop = RoomIsMade(disk, left)
+    with SilverFollower(str(disk.path), SilverConfig(), stop, wait_for_room=not once) as silver:
+        if once:
+            with pytest.raises(FullDiskError, match=r"No space left on device.*; make room"):
+                silver.catch_up()
+            return
+        silver.catch_up()
     assert stop.seconds == [1.0]
     assert silver_rows(disk.path) == bronze_rows(disk.path)
 
