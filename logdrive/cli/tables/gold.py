@@ -132,7 +132,7 @@ def fill(
         Gold(directory, disk=SystemDisk()) as tables,
         show_amount("gold", "rows", quiet=as_json or follows) as tell,
     ):
-        waiting = None if follows else tables.count_waiting()
+        waiting = None if follows else tables.count_waiting_rows()
         if waiting:
             tell(0, waiting)
         read = 0

@@ -186,7 +186,7 @@ def follow_with_silver(
                 wait_for_room=not plan.once,
             ) as follower,
         ):
-            metrics.watch_silver(lambda: follower.waiting)
+            metrics.watch_silver(lambda: follower.waiting_versions)
             yield follower.catch_up, totals
 
 
@@ -275,7 +275,7 @@ def _fill(
         waiting = None
         if not follows:
             with stopping_on(stop), suppress(StoppedError):
-                waiting = tables.count_waiting()
+                waiting = tables.count_waiting_bytes()
         if waiting:
             tell(0, waiting)
 

@@ -120,12 +120,12 @@ class Gold:
         finally:
             self._held.close()
 
-    def count_waiting(self) -> int:
+    def count_waiting_rows(self) -> int:
         """Return how many rows of silver are still to be read, by its log. Raises `StorageError`.
 
         Where a step crashed, some are read more than once.
         """
-        _, waiting = self._find_waiting(sys.maxsize)
+        _, waiting = self._find_behind(sys.maxsize)
         return sum(part.rows for parts in waiting for part in parts)
 
     def reload_tables(self) -> None:
@@ -152,7 +152,7 @@ class Gold:
         `reload_tables` before the next one. Raises `StorageError`, OSError and `StoppedError`.
         """
         began = time.monotonic()
-        ids, waiting = self._find_waiting(STEP_BYTES)
+        ids, waiting = self._find_behind(STEP_BYTES)
         if not waiting:
             return None
 
@@ -165,7 +165,7 @@ class Gold:
                 rows += summary[name].num_rows
         return GoldStep(lines, rows, time.monotonic() - began)
 
-    def _find_waiting(
+    def _find_behind(
         self, limit: int
     ) -> tuple[Mapping[str, str], Mapping[tuple[SilverPart, ...], Sequence[str]]]:
         """Return the ids of silver's tables, and the gold tables by what they have still to count.

@@ -113,6 +113,6 @@ class SilverFollower(StepFollower[StepCounts]):
         )
 
     @property
-    def waiting(self) -> int:
+    def waiting_versions(self) -> int:
         """Versions of `bronze.events` that are not in silver yet, as it was seen last."""
-        return self._silver.waiting
+        return self._silver.waiting_versions

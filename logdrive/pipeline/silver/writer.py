@@ -134,7 +134,7 @@ class Silver:
         self._sound = False
         # what is in the names of files of steps that failed
         self._failed: list[str] = []
-        self.waiting = 0
+        self.waiting_versions = 0
         """Versions of `bronze.events` that are not in silver yet, as it was seen last."""
 
     def __enter__(self) -> Self:
@@ -209,7 +209,7 @@ class Silver:
         events, _ = open_tables(self._directory)
         return any(added for _, added in events.added_since(self.position.done))
 
-    def count_waiting(self) -> int | None:
+    def count_waiting_bytes(self) -> int | None:
         """Return how many bytes of bronze's files are still to be read; None if it takes long.
 
         Raises `StorageError` and `StoppedError`.
@@ -234,7 +234,7 @@ class Silver:
             return None
         began = time.monotonic()
         events, batches = self._open_bronze()
-        self.waiting = events.version - self.position.done
+        self.waiting_versions = events.version - self.position.done
         chunk = next_chunk(events, self.position, self._config.max_bytes_per_step)
         self._looked = self.position.filling is None
         if chunk is None:
@@ -254,7 +254,7 @@ class Silver:
         self._bronze_id = events.table_id
         self._commit(chunk, written.made, [staged] if staged else [])
         self._sound = True
-        self.waiting = events.version - self.position.done
+        self.waiting_versions = events.version - self.position.done
         self._remove_failed()  # nothing writes any more for a step that failed before this one
         self._failed.clear()
         return _counts(chunk, written, time.monotonic() - began)

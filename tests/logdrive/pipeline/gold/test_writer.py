@@ -105,9 +105,9 @@ def test_what_waits_is_what_the_steps_then_read_also_after_a_crash(
     def read_as_counted() -> int:
         read: list[int] = []
         with Gold(str(tmp_path), disk=SystemDisk()) as tables:
-            waiting = tables.count_waiting()
+            waiting = tables.count_waiting_rows()
             fill_gold(tables, threading.Event(), on_read=read.append)
-            assert tables.count_waiting() == 0
+            assert tables.count_waiting_rows() == 0
         assert sum(read) == waiting
         return waiting
 

@@ -223,15 +223,15 @@ def test_what_waits_is_what_the_steps_then_read(tmp_path: Path, has_past: bool) 
     grow(tmp_path, segment, 3)
     steps = 0
     with silver_of(tmp_path, SilverConfig(max_bytes_per_step=1)) as tables:
-        waiting = tables.count_waiting()
+        waiting = tables.count_waiting_bytes()
         assert waiting
         while (step := tables.next_step()) is not None:
             steps += 1
             waiting -= step.bytes
-            assert tables.count_waiting() == waiting
+            assert tables.count_waiting_bytes() == waiting
             if steps == 1:  # bronze grows amid the fill
                 grow(tmp_path, segment, 4)
-                waiting = tables.count_waiting()
+                waiting = tables.count_waiting_bytes()
                 assert waiting
     assert steps > 2
     assert waiting == 0
