@@ -36,6 +36,7 @@ _LINES_A_SECOND = 1.0  # and in the long run
 _QUARANTINE_SECONDS = 60.0  # between two lines about what was quarantined
 _REASONS = 5  # in such a line
 _BYTES = "bytes"
+_MANY_ROWS = 1_000_000  # which gold takes seconds to count
 _AMID_SECONDS = 10.0  # between two lines about a step that is under way
 
 
@@ -188,6 +189,38 @@ class AmountLines:
         amounts = {} if total is None else {"done": done, "total": max(total, done)}
         unit = {} if total is None else {"unit": self._unit}
         self._log.info(f"{self._name} so far", **(figures or {}), **amounts, **unit)
+
+
+class FirstCountLines:
+    """Lines of the log about the first count of a gold that has much to count: the run reads
+    nothing else until it is done.
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """Read the time from *now*, in seconds."""
+        self._now = now
+        self._read = 0
+        self._total = 0
+        self._lines: AmountLines | None = None
+
+    def begin(self, waiting: int) -> None:
+        """Tell that *waiting* rows are counted now, if that takes long."""
+        if waiting <= _MANY_ROWS:
+            return
+        self._total = waiting
+        self._lines = AmountLines("gold", "rows", self._now)
+        structlog.get_logger("pipeline").info(
+            "gold counts what silver has before more is read", rows=waiting
+        )
+
+    def add_read(self, rows: int) -> None:
+        """Tell that *rows* more were counted: every ten seconds, until the first count is done."""
+        if self._lines is None:
+            return
+        self._read += rows
+        self._lines.tell(self._read, self._total)
+        if self._read >= self._total:
+            self._lines = None
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from logdrive.cli.output import configure_logging, emit_json
-from logdrive.cli.pipeline_progress import show_amount
+from logdrive.cli.pipeline_progress import FirstCountLines, show_amount
 from logdrive.cli.stop_event import stop_on_signals
 from logdrive.config.load import load_config
 from logdrive.errors import ConfigError, Mistake
@@ -100,11 +100,14 @@ def follow_with_gold(
         raise ConfigError(path, [Mistake("gold.enabled", "true", remedy)])
     from logdrive.pipeline.gold.fill import GoldFollower
 
+    lines = FirstCountLines(time.monotonic)
     with GoldFollower(
         plan.directory,
         stop,
         compression=plan.compression,
         on_step=lambda step: metrics.note_gold_step(step.lines, step.seconds),
+        on_open=lines.begin,
+        on_read=lines.add_read,
         wait_for_room=not plan.once,
     ) as follower:
         yield follower
@@ -128,14 +131,8 @@ def fill(
     from logdrive.pipeline.gold.writer import Gold
 
     started, follows = time.monotonic(), follow_seconds is not None
-    with (
-        Gold(directory, disk=SystemDisk()) as tables,
-        show_amount("gold", "rows", quiet=as_json or follows) as tell,
-    ):
-        waiting = None if follows else tables.count_waiting_rows()
-        if waiting:
-            tell(0, waiting)
-        read = 0
+    read, waiting = 0, None
+    with show_amount("gold", "rows", quiet=as_json or follows) as tell:
 
         def on_read(rows: int) -> None:
             nonlocal read
@@ -145,7 +142,11 @@ def fill(
         def on_step(so_far: "GoldTotals") -> None:
             tell(read, waiting, so_far.as_json())
 
-        totals = fill_gold(tables, stop, on_step, on_read, follow_seconds=follow_seconds)
+        with Gold(directory, disk=SystemDisk(), on_read=on_read) as tables:
+            waiting = None if follows else tables.count_waiting_rows()
+            if waiting:
+                tell(0, waiting)
+            totals = fill_gold(tables, stop, on_step, follow_seconds=follow_seconds)
     seconds = round(time.monotonic() - started, 1)
     if as_json:
         emit_json(totals.as_json() | {"seconds": seconds})

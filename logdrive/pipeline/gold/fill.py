@@ -42,14 +42,12 @@ def fill_gold(
     tables: Gold,
     stop: threading.Event,
     on_step: Callable[[GoldTotals], None] = lambda _: None,
-    on_read: Callable[[int], None] = lambda _: None,
     *,
     follow_seconds: float | None = None,
 ) -> GoldTotals:
     """Run steps until gold has counted all that silver has now, or *stop* is set.
 
-    *follow_seconds*, and what is tried again or raised, are those of `run_steps`. *on_read* gets
-    how many rows of silver were read since it was called last.
+    *follow_seconds*, and what is tried again or raised, are those of `run_steps`.
     """
     totals = GoldTotals()
 
@@ -57,23 +55,8 @@ def fill_gold(
         totals.add_step(step)
         on_step(totals)
 
-    watched = _WatchedGold(tables, on_read)
-    run_steps(watched, stop, add_step, name="gold", follow_seconds=follow_seconds)
+    run_steps(tables, stop, add_step, name="gold", follow_seconds=follow_seconds)
     return totals
-
-
-@dataclass(frozen=True, slots=True)
-class _WatchedGold:
-    """Gold tables whose steps tell what they read."""
-
-    tables: Gold
-    on_read: Callable[[int], None]
-
-    def next_step(self) -> GoldStep | None:
-        return self.tables.next_step(self.on_read)
-
-    def reload_tables(self) -> None:
-        self.tables.reload_tables()
 
 
 class GoldFollower(StepFollower[GoldStep]):
@@ -86,11 +69,14 @@ class GoldFollower(StepFollower[GoldStep]):
         *,
         compression: str = DEFAULT_COMPRESSION,
         on_step: Callable[[GoldStep], object] = lambda _: None,
+        on_open: Callable[[int], object] = lambda _: None,
+        on_read: Callable[[int], object] = lambda _: None,
         wait_for_room: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """*on_step* is called after each step; *now* tells the time in seconds. *wait_for_room* is
-        that of `run_steps`.
+        """*on_open* is called once, before the first step, with how many rows wait; *on_read* is
+        that of `Gold`, and *on_step* is called after each step. *now* tells the time in seconds.
+        *wait_for_room* is that of `run_steps`.
         """
         self._now = now
         # when gold last had all that silver had
@@ -102,12 +88,14 @@ class GoldFollower(StepFollower[GoldStep]):
             self.totals.add_step(step)
             on_step(step)
 
+        tables = Gold(directory, disk=SystemDisk(), compression=compression, on_read=on_read)
         super().__init__(
-            Gold(directory, disk=SystemDisk(), compression=compression),
+            tables,
             stop,
             add_step,
             name="gold",
             has_input=lambda: bool(silver_tables(directory)),
+            on_open=lambda: on_open(tables.count_waiting_rows()),
             wait_for_room=wait_for_room,
         )
 

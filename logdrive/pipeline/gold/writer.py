@@ -70,12 +70,19 @@ class Gold:
     """The gold tables of one directory, locked for writing inside the context."""
 
     def __init__(
-        self, directory: str, *, disk: Disk, compression: str = DEFAULT_COMPRESSION
+        self,
+        directory: str,
+        *,
+        disk: Disk,
+        compression: str = DEFAULT_COMPRESSION,
+        on_read: Callable[[int], object] = lambda _: None,
     ) -> None:
+        """*on_read* is called many times in a step, with how many more rows of silver were read."""
         self._directory = directory
         self._place = gold_directory(directory)
         self._disk = disk
         self._compression = compression
+        self._on_read = on_read
         # holds the lock on the directory inside the context
         self._held = ExitStack()
         self._tables: dict[str, AppendTable] = {}
@@ -125,8 +132,8 @@ class Gold:
 
         Where a step crashed, some are read more than once.
         """
-        _, waiting = self._find_behind(sys.maxsize)
-        return sum(part.rows for parts in waiting for part in parts)
+        _, behind = self._find_behind(sys.maxsize)
+        return sum(part.rows for parts in behind for part in parts)
 
     def reload_tables(self) -> None:
         """Open the tables again, as they are on the disk; needed after a step that failed.
@@ -145,23 +152,23 @@ class Gold:
             name: TableUpkeep(table, self._executor) for name, table in self._tables.items()
         }
 
-    def next_step(self, on_read: Callable[[int], None] = lambda _: None) -> GoldStep | None:
+    def next_step(self) -> GoldStep | None:
         """Count what silver has added; None if nothing is new.
 
-        *on_read* is called many times with how many more rows were read. After any failure call
-        `reload_tables` before the next one. Raises `StorageError`, OSError and `StoppedError`.
+        After any failure call `reload_tables` before the next one. Raises `StorageError`, OSError
+        and `StoppedError`.
         """
         began = time.monotonic()
-        ids, waiting = self._find_behind(STEP_BYTES)
-        if not waiting:
+        ids, behind = self._find_behind(STEP_BYTES)
+        if not behind:
             return None
 
         lines = rows = 0
-        for parts_behind, names in waiting.items():
-            counted, summary = _summarize(parts_behind, on_read)
+        for parts, names in behind.items():
+            counted, summary = _summarize(parts, self._on_read)
             lines = max(lines, counted)
             for name in names:
-                self._commit(name, summary[name], parts_behind, ids)
+                self._commit(name, summary[name], parts, ids)
                 rows += summary[name].num_rows
         return GoldStep(lines, rows, time.monotonic() - began)
 
@@ -174,16 +181,15 @@ class Gold:
         """
         silver = silver_tables(self._directory)
         ids = {name: table.table_id for name, table in silver.items()}
-        waiting: dict[tuple[SilverPart, ...], list[str]] = {}
+        behind: dict[tuple[SilverPart, ...], list[str]] = {}
         for name, table in self._tables.items():
             self._check_ids(table, ids)
             parts = [
                 next_part(one, key, table.mark(_mark(key)), limit) for key, one in silver.items()
             ]
-            behind = tuple(part for part in parts if part is not None)
-            if behind:
-                waiting.setdefault(behind, []).append(name)
-        return ids, waiting
+            if new := tuple(part for part in parts if part is not None):
+                behind.setdefault(new, []).append(name)
+        return ids, behind
 
     def _check_ids(self, table: AppendTable, ids: Mapping[str, str]) -> None:
         known = table.read_last_note().get(_IDS, {})
@@ -228,7 +234,9 @@ def _mark(table: str) -> str:
     return f"silver/{table}"
 
 
-def _summarize(parts: Sequence[SilverPart], on_read: Callable[[int], None]) -> tuple[int, Summary]:
+def _summarize(
+    parts: Sequence[SilverPart], on_read: Callable[[int], object]
+) -> tuple[int, Summary]:
     """Return how many rows the files of *parts* have, and their sums."""
     lines, waiting = 0, 0
     summaries = [summarize_rows(pa.table({}), "")]

@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from logdrive.cli.pipeline_progress import (
     AmountLines,
     CommitLines,
+    FirstCountLines,
     QuarantineLines,
     show_amount,
     show_progress,
@@ -148,6 +149,35 @@ def test_amid_a_step_there_is_a_line_every_ten_seconds() -> None:
             lines.tell(second, 35)
             lines.tell(second, None)
     assert [line["done"] for line in logs] == [10, 20, 30]
+
+
+def test_a_first_count_of_many_rows_is_told_before_it_and_every_ten_seconds_of_it() -> None:
+    now, rows = [0.0], 25_000_000
+    with capture_logs() as logs:
+        lines = FirstCountLines(lambda: now[0])
+        lines.begin(rows)
+        for second in range(1, 101):
+            now[0] = second
+            lines.add_read(1_000_000)  # at last rows that came after the first count
+    begun, *told = logs
+    assert (begun["event"], begun["rows"]) == (
+        "gold counts what silver has before more is read",
+        rows,
+    )
+    assert [(line["done"], line["total"]) for line in told] == [
+        (10_000_000, rows),
+        (20_000_000, rows),
+    ]
+
+
+def test_a_first_count_of_few_rows_is_not_told() -> None:
+    now = [0.0]
+    with capture_logs() as logs:
+        lines = FirstCountLines(lambda: now[0])
+        lines.begin(1_000_000)
+        now[0] = 60.0
+        lines.add_read(1_000_000)
+    assert logs == []
 
 
 def test_each_micro_batch_is_a_line_of_the_log_and_of_many_one_a_second() -> None:

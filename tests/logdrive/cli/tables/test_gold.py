@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from logdrive.cli import pipeline_progress
 from logdrive.cli.pipeline import pipeline
 from logdrive.errors import ConfigError
 from logdrive.pipeline.gold.read import has_gold, read_gold
@@ -68,11 +69,16 @@ def test_a_run_counts_what_gold_by_itself_does(tables: Path, add: Callable[[], s
     assert json.loads(call(*run, "--json").stdout)["gold"] == {"steps": 0, "lines": 0, "rows": 0}
 
 
-def test_a_run_counts_what_silver_had_before(tables: Path, add: Callable[[], str]) -> None:
+def test_a_run_counts_what_silver_had_before_and_says_so_if_that_is_much(
+    tables: Path, add: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = ("run", "--from", add(), "--to", tables, "--once", "--silver")
     call(*run)
     assert not has_gold(str(tables))
-    call(*run, "--gold")
+    monkeypatch.setattr(pipeline_progress, "_MANY_ROWS", 96)
+    told = 'event="gold counts what silver has before more is read"'
+    assert f"{told} rows=97\n" in call(*run, "--gold").stderr
+    assert told not in call(*run, "--gold").stderr
     check(tables)
 
 

@@ -104,9 +104,9 @@ def test_what_waits_is_what_the_steps_then_read_also_after_a_crash(
 
     def read_as_counted() -> int:
         read: list[int] = []
-        with Gold(str(tmp_path), disk=SystemDisk()) as tables:
+        with Gold(str(tmp_path), disk=SystemDisk(), on_read=read.append) as tables:
             waiting = tables.count_waiting_rows()
-            fill_gold(tables, threading.Event(), on_read=read.append)
+            fill_gold(tables, threading.Event())
             assert tables.count_waiting_rows() == 0
         assert sum(read) == waiting
         return waiting
