@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -34,6 +34,7 @@ from logdrive.pipeline.silver.decisions import (
     NewSource,
     decision_rows,
 )
+from logdrive.pipeline.silver.failed_steps import FailedSteps
 from logdrive.pipeline.silver.format_tables import FormatTables, require_variant_writer
 from logdrive.pipeline.silver.parse import FormatReason, SilverTask, parse_files
 from logdrive.pipeline.silver.resends import Resends
@@ -56,7 +57,6 @@ from logdrive.pipeline.tables.files import (
     DEFAULT_COMPRESSION,
     AddedFile,
     labelled_schema,
-    remove_labelled,
     write_file,
 )
 from logdrive.pipeline.tables.lock import make_and_lock_tables
@@ -132,8 +132,7 @@ class Silver:
         self._looked = False
         # True if memory agrees with the disk: False while a step runs, and after it failed
         self._sound = False
-        # what is in the names of files of steps that failed
-        self._failed: list[str] = []
+        self._failed = FailedSteps(self._place)
         self.waiting_versions = 0
         """Versions of `bronze.events` that are not in silver yet, as it was seen last."""
 
@@ -160,7 +159,7 @@ class Silver:
         trace: TracebackType | None,
     ) -> None:
         with self._held:
-            self._remove_failed()
+            self._failed.remove_files()
             for upkeep in self._upkeeps.values():
                 if self._sound and error is None:
                     upkeep.finish()
@@ -174,7 +173,7 @@ class Silver:
         """
         for upkeep in self._upkeeps.values():
             upkeep.abandon()
-        self._remove_failed()
+        self._failed.remove_files()
         self._upkeeps = {}
         self._tables = {}
         self._looked = False
@@ -245,18 +244,18 @@ class Silver:
         try:
             written = self._write_files(events, batches, chunk, label)
             decided = decision_rows(written.decided, self._clock.now_ms())
-            staged = write_file(self._sources.path, decided)
+            staged = write_file(self._sources.path, decided, label=label)
         except BaseException:
-            self._failed.append(label)
-            self._remove_failed()
+            self._failed.add(label)
+            self._failed.remove_files()
             raise
         faults.reach("pipeline.silver.after_files")
         self._bronze_id = events.table_id
+        self._failed.begin_commit(label, self._step + 1)
         self._commit(chunk, written.made, [staged] if staged else [])
         self._sound = True
         self.waiting_versions = events.version - self.position.done
-        self._remove_failed()  # nothing writes any more for a step that failed before this one
-        self._failed.clear()
+        self._failed.end_commit()
         return _counts(chunk, written, time.monotonic() - began)
 
     def _write_files(
@@ -282,14 +281,6 @@ class Silver:
             made[SENT] = sent
             self._sent.add_files(os.path.join(self._sent_path, file.name) for file in sent)
         return _Written(made, final, resends.unsure, reasons)
-
-    def _remove_failed(self) -> None:
-        """Remove the files of steps that failed. Tasks of Spark may still be writing some then, so
-        it is done again later.
-        """
-        for label in self._failed:
-            with suppress(OSError):  # maintenance removes them
-                remove_labelled(self._place, label)
 
     def _parse(
         self,

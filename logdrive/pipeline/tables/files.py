@@ -120,10 +120,10 @@ class EventFile:
 
 
 def write_file(
-    directory: str, table: pa.Table, compression: str = DEFAULT_COMPRESSION
+    directory: str, table: pa.Table, compression: str = DEFAULT_COMPRESSION, label: str = ""
 ) -> AddedFile | None:
-    """Write *table* as one durable file; return None if it has no rows."""
-    with EventFile(directory, table.schema, compression) as file:
+    """Write *table* as one durable file, with *label* in its name; None if it has no rows."""
+    with EventFile(directory, table.schema, compression, label=label) as file:
         file.write_row_group(table)
     return file.added_file
 

@@ -1,5 +1,7 @@
 """A step of silver that finds its disk full is tried again in what runs on, as bronze's part is."""
 
+import errno
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from logdrive.pipeline.metrics import RunMetrics
 from logdrive.pipeline.plan import Plan
 from logdrive.pipeline.silver.config import SilverConfig
 from logdrive.pipeline.silver.fill import SilverFollower, fill_silver
+from logdrive.pipeline.tables import delta_log
 from logdrive.pipeline.tables.delta import AppendTable
 from logdrive.pipeline.tables.failures import FullDiskError
 from tests.logdrive.pipeline.segments import Segment
@@ -94,5 +97,41 @@ def test_a_commit_for_which_there_is_no_room_is_tried_again_and_at_last_raised(
         assert stop.count == steps._FAILURES - 1
         monkeypatch.undo()
         tables.reload_tables()
+        assert list((disk.path / "silver").rglob("part-*")) == []
         fill_silver(tables, stop)
+    assert silver_rows(disk.path) == bronze_rows(disk.path)
+
+
+def test_a_commit_that_fails_leaves_no_file_when_the_run_ends(
+    disk: Tmpfs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(self: AppendTable, *arguments: object) -> None:
+        raise FullDiskError(f"{self.path} is full")
+
+    monkeypatch.setattr(AppendTable, "add_files", no_room)
+    with pytest.raises(FullDiskError), silver_of(disk.path) as tables:
+        tables.next_step()
+    assert list((disk.path / "silver").rglob("part-*")) == []
+
+
+@pytest.mark.parametrize("fails", range(1, 5))
+def test_files_of_a_commit_that_is_there_though_it_failed_stay(
+    disk: Tmpfs, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    """As where the disk is full when the new entry's directory is synced."""
+    left = [fails]
+
+    def no_room_once(path: str) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    with silver_of(disk.path):
+        pass  # its table `sources` is there
+    monkeypatch.setattr(delta_log, "sync_directory", no_room_once)
+    with pytest.raises(FullDiskError), silver_of(disk.path) as tables:
+        tables.next_step()
+    assert left == [0]
+    with silver_of(disk.path) as tables:
+        fill_silver(tables, threading.Event())
     assert silver_rows(disk.path) == bronze_rows(disk.path)
