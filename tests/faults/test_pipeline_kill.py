@@ -280,7 +280,7 @@ def test_random_kills_of_sparks_processes_and_the_store__A1_A2_A3(
 ) -> None:
     pick, writer = random.Random(18), AccessWriter(spark_system.logs, 3)
     receiver, agent = spark_system.receiver(), spark_system.agent()
-    pipeline = spark_system.pipeline()
+    pipeline, missed = spark_system.pipeline(), 0
     for kill in range(MANY):
         _await_commit(spark_system, writer, pipeline)
         _write_until(writer, pick.uniform(0.1, 0.6))
@@ -290,27 +290,29 @@ def test_random_kills_of_sparks_processes_and_the_store__A1_A2_A3(
         elif turn.startswith("pipeline"):
             pipeline = _kill(writer, pipeline, spark_system.pipeline, turn)
         else:
-            _kill_one(pipeline, turn.encode(), pick)
+            missed += not _kill_one(pipeline, turn.encode(), pick)
             if turn == "java":  # the driver ends with it, or starts another
                 _write_until(writer, 1.0)
         if not pipeline.running():
             pipeline = spark_system.pipeline()
+    assert missed < MANY // 10, f"{missed} of {MANY} kills came after the pipeline's own end"
     spark_system.settle(writer, receiver, agent, pipeline)
 
 
-def _kill_one(pipeline: Process, what: bytes, pick: random.Random) -> None:
+def _kill_one(pipeline: Process, what: bytes, pick: random.Random) -> bool:
     """Kill a process below *pipeline* whose command line has *what*, once there is one.
 
-    A pipeline that has ended meanwhile, after an earlier kill, has none.
+    Returns whether there was one: none if the pipeline has ended meanwhile, after an earlier kill.
     """
     until = time.monotonic() + 120
     while not (found := [pid for pid in _descendants(pipeline.pid) if what in _command(pid)]):
         if not pipeline.running():
-            return
+            return False
         assert time.monotonic() < until, f"there is no {what.decode()}:\n{pipeline.said()}"
         time.sleep(0.1)
     with suppress(ProcessLookupError):
         os.kill(pick.choice(found), signal.SIGKILL)
+    return True
 
 
 def _descendants(root: int) -> list[int]:
