@@ -279,10 +279,9 @@ def _fill(
         if waiting:
             tell(0, waiting)
 
-        def on_step(so_far: "SilverTotals") -> None:
+        def on_step(so_far: "SilverTotals", step: "StepCounts") -> None:
             tell(so_far.bytes, waiting, so_far.as_json())
-            if so_far.last is not None:
-                tell_reasons(so_far.last.reasons)
+            tell_reasons(step.reasons)
 
         totals = fill_silver(tables, stop, on_step, follow_seconds=follow_seconds)
     seconds = round(time.monotonic() - started, 1)

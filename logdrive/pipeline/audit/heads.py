@@ -5,16 +5,15 @@ next bytes of a file have come, so those of one source are put together, in arra
 """
 
 from collections.abc import Iterable, Mapping
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logdrive.pipeline.audit.position_hash import Integers, Mask
 from logdrive.pipeline.decode.coverage import Interval
-
-Integers = npt.NDArray[np.int64]
 
 _NAMES = ("source", "host", "path", "origin", "resend")  # the same in headers that are put together
 
@@ -81,10 +80,7 @@ def _usual(table: pa.Table) -> pa.ChunkedArray:
         pc.greater_equal(table["rows"], 0),
         *(table[name].is_null() for name in ("mark_start", "mark_end", "mark_reason")),
     ]
-    usual = conditions[0]
-    for condition in conditions[1:]:
-        usual = pc.and_(usual, condition)
-    return usual
+    return reduce(pc.and_, conditions)
 
 
 def _put_together(table: pa.Table) -> list[Head]:
@@ -140,9 +136,7 @@ def _ranked(texts: pa.ChunkedArray) -> Integers:
     return rank[np.asarray(values.indices, np.int64)]
 
 
-def _joined(
-    column: pa.ChunkedArray, groups: Integers, wanted: npt.NDArray[np.bool_]
-) -> dict[int, list[Interval]]:
+def _joined(column: pa.ChunkedArray, groups: Integers, wanted: Mask) -> dict[int, list[Interval]]:
     """Return the intervals in the rows of *column* that are *wanted*, by the row's group.
 
     Those that touch are one: neither their sum nor what they overlap changes. Damaged ones, without

@@ -27,7 +27,6 @@ class SilverTotals:
     unsure: int = 0  # lines of foreign peers that may be there twice
     bytes: int = 0  # of bronze's files
     version: int = -1  # of `bronze.events`, up to which silver is
-    last: StepCounts | None = None  # the last step
 
     def add_step(self, counts: StepCounts) -> None:
         """Count one step."""
@@ -38,45 +37,34 @@ class SilverTotals:
         self.unsure += counts.unsure
         self.bytes += counts.bytes
         self.version = counts.version
-        self.last = counts
 
     def as_json(self) -> dict[str, Any]:
         """Return the object that `--json` prints."""
-        values = asdict(self)
-        del values["last"]
-        return values
+        return asdict(self)
 
 
-StepCallback = Callable[[SilverTotals], None]
-"""Called after each step."""
+StepCallback = Callable[[SilverTotals, StepCounts], None]
+"""Called after each step with what was added so far, and in this step."""
 
 
 def fill_silver(
     tables: Silver,
     stop: threading.Event,
-    on_step: StepCallback = lambda _: None,
+    on_step: StepCallback = lambda _, __: None,
     *,
     follow_seconds: float | None = None,
-    wait_for_room: bool = False,
 ) -> SilverTotals:
     """Run steps until silver has all that bronze has now, or *stop* is set.
 
-    *follow_seconds*, *wait_for_room*, and what is tried again or raised, are those of `run_steps`.
+    *follow_seconds*, and what is tried again or raised, are those of `run_steps`.
     """
     totals = SilverTotals()
 
     def add_step(counts: StepCounts) -> None:
         totals.add_step(counts)
-        on_step(totals)
+        on_step(totals, counts)
 
-    run_steps(
-        tables,
-        stop,
-        add_step,
-        name="silver",
-        follow_seconds=follow_seconds,
-        wait_for_room=wait_for_room,
-    )
+    run_steps(tables, stop, add_step, name="silver", follow_seconds=follow_seconds)
     return totals
 
 

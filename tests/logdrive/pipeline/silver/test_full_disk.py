@@ -93,7 +93,7 @@ def test_a_commit_for_which_there_is_no_room_is_tried_again_and_at_last_raised(
     with silver_of(disk.path) as tables:
         monkeypatch.setattr(AppendTable, "add_files", no_room)
         with pytest.raises(FullDiskError):
-            fill_silver(tables, stop, wait_for_room=True)
+            fill_silver(tables, stop, follow_seconds=0.125)
         assert stop.count == steps._FAILURES - 1
         monkeypatch.undo()
         tables.reload_tables()
